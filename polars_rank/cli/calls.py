@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from polars_rank.cli.commands import Command
 
 #: Options that name input files.
-_FILES = ("logs", "run_file", "values", "judgments", "predictions", "gold", "per_query")
+_FILES = ("logs", "run_file", "values", "judgments", "gold", "per_query")
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.

@@ -37,7 +37,7 @@ PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
 )  # fmt: skip
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
-    **dict.fromkeys(("predictions", "fractional", "negative", "fields", "layout", "memory"), INPUT),
+    **dict.fromkeys(("fractional", "negative", "fields", "layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
@@ -211,7 +211,6 @@ _BY_NAME = {
     **dict.fromkeys(("name", "title", "method", "memory"), _TEXT),
     "signature": Kind("ARGUMENTS"),
     "command": Kind("PROGRAM"),
-    "predictions": _TABLE,
     "baseline": Kind("RUN"),
     "metrics": _METRICS,
     "fields": Kind("ROLE=FIELD,...", _fields, several=True),

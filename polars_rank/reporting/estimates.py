@@ -12,7 +12,6 @@ from polars import selectors
 from polars_rank._params import OWN
 from polars_rank.errors import RankWarning, number_of, warn
 from polars_rank.frames.tables import collected
-from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.reporting.question import names_of
 from polars_rank.stats.comparison import compare
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.question import Question
 
-#: Columns of bounds of means and of differences.
-_BOUNDS = ("low", "high", "low_uncorrected", "high_uncorrected")
 #: Columns of slices in tables of means and of comparisons.
 _OF_SLICES = ("slice", "value", "contribution")
 #: Maximum number of runs for all pairwise comparisons.
@@ -75,7 +72,7 @@ def means(
 ) -> pl.DataFrame:
     """Return the means of each run and group, and of its slices."""
     table = summarize(counted(values), question.metrics, **_options(question, by, slices))
-    return _within_range(collected(table), counted(values), question)
+    return collected(table).drop("undefined")
 
 
 def comparisons(
@@ -84,7 +81,7 @@ def comparisons(
     """Return the comparisons with the baseline, or of all pairs without one."""
     options = {"baseline": question.baseline, **_options(question, by, slices)}
     table = compare(counted(values), question.metrics, **options)
-    return _within_range(collected(table), counted(values), question)
+    return collected(table).drop("undefined")
 
 
 def _options(question: Question, by: Sequence[str], slices: Sequence[str]) -> dict[str, Any]:
@@ -160,35 +157,6 @@ def _with_undefined(
     return summary.join(
         counts, on=[*run, "metric"], how="left", nulls_equal=True, maintain_order="left"
     )
-
-
-def _within_range(table: pl.DataFrame, values: pl.LazyFrame, question: Question) -> pl.DataFrame:
-    """Return a table of means or of differences, with its bounds clipped to the metrics' ranges.
-
-    The range includes all values, which some labels and treatments of duplicates put outside of the
-    range of the definition. The column of null values is left out, for
-    that of undefined ones.
-    """
-    known = {
-        output_name(each): (each.definition.low, each.definition.high)
-        for each in question.metrics
-        if isinstance(each, Metric) and each.definition is not None
-    }
-    known = {name: ends for name, ends in known.items() if None not in ends}
-    table = table.drop("undefined")
-    if not known:
-        return table
-    extremes = pl.struct(pl.all().min()).alias("low"), pl.struct(pl.all().max()).alias("high")
-    found = collected(values.select(*known).select(extremes)).row(0, named=True)
-    bounds = selectors.by_name(*_BOUNDS, require_all=False)
-    for metric, (least, most) in known.items():
-        low = min(each for each in (least, found["low"][metric]) if each is not None)
-        high = max(each for each in (most, found["high"][metric]) if each is not None)
-        if "difference" in table.columns:
-            low, high = low - high, high - low
-        clipped = pl.when(pl.col("metric") == metric).then(bounds.clip(low, high))
-        table = table.with_columns(clipped.otherwise(bounds))
-    return table
 
 
 def runs_of(summary: pl.DataFrame, question: Question) -> list[Any]:

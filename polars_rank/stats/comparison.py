@@ -329,20 +329,24 @@ def compare(
     -----
     RankWarning
         More than 5% of the queries are in only one of the runs; few units have most of the weight;
-        most rankings of a run have no retrieved document; judged queries are not a random sample
-        of all; there are too few queries for `repeated`; or no metric has the name of a column.
+        the values are of several days with `repeated`, without ``cluster="day"``; or no metric has
+        the name of a column.
 
     Notes
     -----
     The verdict is the first that applies: "too few" if there is no interval, "better" if the
     interval is above 0, "equivalent" if it is between -`margin` and `margin`, "not worse" if it is
-    above -`margin`, "worse" if it is below 0, and "unclear" otherwise. If lower values are better,
-    the signs are reversed. With a margin in percent, the interval of the relative difference is
-    compared with the margin.
+    above -`margin`, "worse" if it is below 0, "too few" if fewer than 10 queries differ from the
+    commonest difference, and "unclear" otherwise. If lower values are better, the signs are
+    reversed. With a margin in percent, the interval of the relative difference is compared with the
+    margin.
 
     The interval and the p-value of a row are from the same test: Tango's score test if all values
-    are 0 or 1, otherwise the t test with Hall's correction for skewness. The page "How statistics
-    are computed" of the guide has the tests, the correction and the references.
+    are 0 or 1, otherwise the t test with Hall's correction for skewness. Few queries have bounds
+    that hold for any distribution on the range of the metric, or no interval if it is unknown.
+    Intervals and p-values are corrected for the rows of a group, and of its slices: with `by`, each
+    group is right with probability `confidence`, not all together. The page "How statistics are
+    computed" of the guide has the tests, the correction and the references.
     """
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
@@ -357,6 +361,8 @@ def compare(
 
     def comparison() -> tuple[list[Key], Comparison]:
         warn_of_directions(metrics, source.lower_is_better)
+        if repeated:
+            source.warn_of_days()
         rows = rows_of_pairs(source, baseline, is_relative=is_relative)
         found = Comparison(
             rows, confidence, of_margin, correction=correction, repeated=repeated,

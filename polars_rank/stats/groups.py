@@ -258,7 +258,7 @@ def coded(frame: pl.DataFrame, columns: Sequence[str]) -> tuple[Array, pl.DataFr
     joined = frame.select(columns).join(
         numbered, on=list(columns), how="left", nulls_equal=True, maintain_order="left"
     )
-    return joined.get_column(number).to_numpy(), different
+    return joined.get_column(number).cast(pl.Int64).to_numpy(), different
 
 
 def has_duplicates(frame: pl.DataFrame) -> bool:

@@ -90,7 +90,7 @@ ESTIMATE_COLUMNS = (
 )  # fmt: skip
 METHOD = ResultColumn(
     "method", 'method of the interval: "t", "clopper-pearson", "tango", "bounded", "sequence" or '
-    '"none"', lambda r: r.methods, pl.String(), is_minor=True,
+    '"none"', lambda r: r.methods, pl.String(),
 )  # fmt: skip
 SUMMARY = (
     *SLICE_COLUMNS,
@@ -191,31 +191,33 @@ def summarize(
     -----
     RankWarning
         The table has no column of queries; several columns identify a query, and the values of one
-        of them recur, without `cluster`; all values are equal, so that there is no interval; few
-        units have most of the weight; most rankings have no retrieved document; or there are too
-        few queries for `repeated`.
+        of them recur, without `cluster`; all values are equal, or few, and the range of the metric
+        is unknown; few units have most of the weight; or the values are of several days with
+        `repeated`, without ``cluster="day"``.
 
     Notes
     -----
     The units u are the queries, or with `cluster` the clusters, with the mean $x_u$ and the weight
-    $w_u$ of their queries. If all values are 0 or 1, as for the hit rate, the interval is Wilson's;
-    with weights or clusters, its number of units is m (1 - m) / se². Otherwise, each bound is the
-    wider of two: that of the t distribution, and that of Hall's correction for skewness. If Kish's
-    effective number n of units is below 90% of their number, the t distribution has
-    (Σe²)² / Σe⁴ - 1 degrees of freedom for the units' residuals e, at most n - 1.
+    $w_u$ of their queries. The interval is that of t, with Hall's correction for skewness; for
+    values of 0 and 1, it is that of Clopper and Pearson. If the range of the metric is known, few
+    queries have bounds that hold for any distribution on it, and all intervals lie in it. The page
+    "How statistics are computed" of the guide has the tests and the simulations.
 
     Null values do not count. `per_query` returns the values that count, such as 0 for the NDCG of a
     query without relevant documents.
 
     With `repeated`, the interval is a confidence sequence. It is an approximation for many queries:
-    there should be at least 100 at the first look, and for rare events at least 30 events.
+    there should be at least 100 at the first look, and for rare events at least 30 events. Below 30
+    queries, or 10 clusters, there is none.
 
     References
     ----------
-    Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+    Clopper & Pearson, The use of confidence or fiducial limits illustrated in the case of the
+    binomial, 1934.
     Kish, Survey sampling, 1965.
     Hall, On the removal of skewness by transformation, 1992.
-    Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
+    Learned-Miller & Thomas, A new confidence interval for the mean of a bounded random variable,
+    2019.
     Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
     2021.
     """
@@ -226,6 +228,8 @@ def summarize(
     )  # fmt: skip
 
     def summary() -> tuple[list[Key], Summary]:
+        if repeated:
+            source.warn_of_days()
         rows = rows_of_runs(source)
         found = Summary(rows, confidence, repeated=repeated)
         e, method = rows.estimate, found.inference.method

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 
+#: Names of columns of days.
+_DAYS = ("day", "date")
 #: Number of groups and runs that a message names.
 _EXAMPLES = 5
 
@@ -150,6 +152,20 @@ class Values:
                         "different"
                     )
                     return
+
+    def warn_of_days(self) -> None:
+        """Warn of values of several days that are not clusters."""
+        days = [
+            name for name, dtype in self.schema.items()
+            if (name in _DAYS or dtype in (pl.Date, pl.Datetime)) and name not in self.cluster
+        ]  # fmt: skip
+        for name in days:
+            if (number := collected(self.table.select(pl.col(name).n_unique())).item()) > 1:
+                warn(
+                    f"the values are of {number:,} different times (column {name!r}), and days "
+                    "differ: with `repeated=True`, intervals are too narrow for what the next days "
+                    f'bring; pass cluster="{name}", with a column of days'
+                )
 
     def groups(self, frame: pl.DataFrame) -> list[Group]:
         """Return the groups of a table in order."""
