@@ -154,9 +154,9 @@ def _parts(
 
 def _of_comparison(table: pl.DataFrame) -> str:
     """Return the line below a comparison: its queries, and for what its numbers are corrected."""
-    fewest, most = table["queries"].min(), table["queries"].max()
-    queries = f"{fewest:,} to {most:,}" if fewest != most else f"{most:,}"
-    comparisons = int(table["comparisons"].max())
+    numbers = sorted({*table["queries"]})
+    queries = " to ".join(f"{each:,}" for each in dict.fromkeys((numbers[0], numbers[-1])))
+    comparisons = max(table["comparisons"])
     corrected = "not corrected for several comparisons"
     if comparisons > 1:
         corrected = f"corrected for {comparisons:,} comparisons"

@@ -27,9 +27,9 @@ from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of,
 from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats._arrays import special
 from polars_rank.stats.comparison import Margin, compare
+from polars_rank.stats.results import deferred
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.value_columns import check_run
-from polars_rank.stats.values import deferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -428,7 +428,7 @@ def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
     return summarize(
         _counted(values, log), log.metric.alias(log.variable.name), run=run, query=log.keys,
         cluster=log.cluster or None,
-    ).select(run, pl.lit(log.variable.name).alias("metric"), "mean", "low", "high", "queries")  # fmt: skip
+    ).select(run, "metric", "mean", "low", "high", "queries")  # fmt: skip
 
 
 def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:

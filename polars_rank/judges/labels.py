@@ -18,7 +18,7 @@ from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.query_hash import query_key
-from polars_rank.stats.values import deferred
+from polars_rank.stats.results import deferred
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
@@ -149,16 +149,7 @@ class Judgments:
                 f"({number_of(rows[lacking[0]], 'row')}); check that the labels were joined by the "
                 "right keys, or drop these rows"
             )
-        if self.reference is not None and str(self.reference) not in judges:
-            raise DataError(
-                f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
-                f"{short(judges)}.{hint(str(self.reference), judges)}"
-            )
-        if len(judges) < 2:
-            raise DataError(
-                f"column {self.judge!r} (`judge`) has only one judge, {judges[0]!r}; agreement "
-                "needs two"
-            )
+        check_judges(self.judge, judges, None if self.reference is None else str(self.reference))
 
     @cached_property
     def values(self) -> list[float] | None:
@@ -267,6 +258,19 @@ class Judgments:
             of_documents.append(document[kept])
             of_grades.append(grade[kept])
         return Labels(judges, pairs, of_documents, of_grades, values, cluster[order], hashes)
+
+
+def check_judges(column: str, judges: Sequence[Any], reference: Any) -> None:
+    """Raise `DataError` if the reference is not among the judges, or if there are no two."""
+    if reference is not None and reference not in judges:
+        raise DataError(
+            f"no rows of the judge {reference!r} (`reference`); judges: {short(judges)}."
+            f"{hint(str(reference), [*map(str, judges)])}"
+        )
+    if len(judges) < 2:
+        raise DataError(
+            f"column {column!r} (`judge`) has only the judge {judges[0]!r}; agreement needs two"
+        )
 
 
 def _check_number(grades: int) -> None:

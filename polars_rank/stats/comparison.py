@@ -15,12 +15,7 @@ from polars_rank.stats.estimate import FEW_DIFFERENT
 from polars_rank.stats.inference import NONE
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
-from polars_rank.stats.summary import (
-    ESTIMATE_COLUMNS,
-    METHOD,
-    SLICE_COLUMNS,
-    Summary,
-)
+from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
 

@@ -12,7 +12,7 @@ estimate of the queries' differences, and a slice is the estimate of some querie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from polars_rank.stats._arrays import Array, numpy, special
@@ -33,8 +33,6 @@ FEW_QUERIES, FEW_CLUSTERS, FEW_DIFFERENT, SAME_SHARE = 30, 10, 10, 0.01
 _FAR = 9.0
 #: Number of values that often show that more than `FEW_DIFFERENT` differ.
 _EXAMPLES = 1_000
-#: Below this p-value, judged queries are not a random sample.
-_SELECTIVE = 0.001
 
 
 class Facts(NamedTuple):
@@ -263,95 +261,6 @@ def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: A
     shape = np.where(np.isfinite(shape), shape, effective)
     fewer = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
     return np.where(effective < UNEQUAL * units, fewer, units - 1.0)
-
-
-class Prediction(NamedTuple):
-    """How predicted values change an estimate."""
-
-    #: The weight λ of the predicted values, and the number of queries that have no others.
-    weight: float
-    others: int
-    #: The number of judged queries alone that would give the same standard error.
-    effective_queries: float
-    #: Whether the judge's mean differs between judged and other queries with p < 0.001.
-    is_selective: bool
-
-
-def predicted(
-    human: Array, judge: Array, is_other: Array, facts: Facts, *, weight: Array | None,
-    unit: Array, is_clustered: bool, is_difference: bool = False,
-) -> tuple[Estimate, Array, Array, Prediction]:  # fmt: skip
-    """Return an estimate from values by people for some queries and by a judge for all.
-
-    For n queries that people judged, with the values H and J by people and by the judge, and N
-    other queries with values J only, the estimate is
-
-        mean(H - λJ over the judged queries) + λ · mean(J over the others)
-
-    (Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023). It is
-    unbiased for any λ if the judged queries are a random sample. The best λ is
-    cov(H, J) / ((1 + n/N) · var(J)). Also return the numbers of the units, which `unit` has for
-    each query, and their influence values. Values are NaN where they are unknown.
-    """
-    np = numpy()
-    known = ~np.isnan(judge)
-    both, others = known & ~np.isnan(human), known & is_other
-
-    def part(x: Array, rows: Array) -> tuple[Estimate, Array, Array]:
-        of_rows = None if weight is None else weight[rows]
-        units = unit[rows] if is_clustered else None
-        found, influence, numbers = Estimate.of(
-            x[rows], facts, weight=of_rows, unit=units, is_difference=is_difference
-        )
-        return found, influence[0], unit[rows] if numbers is None else numbers
-
-    alone, influence, units = part(human, both)
-    judged, of_judged, _ = part(judge, both)
-    other, of_other, other_units = part(judge, others)
-    every, _, _ = part(judge, both | others)
-    variance = every.std[0] ** 2
-    w = np.ones(both.sum()) if weight is None else weight[both]
-    products = w @ ((human[both] - alone.mean) * (judge[both] - judged.mean)) / w.sum()
-    slope = products / ((1 + alone.n / other.n) * variance)
-    best = np.clip(np.where(both.any() & others.any() & (variance > 0), slope, 0.0), 0.0, 1.0)
-    apart = np.sqrt(of_judged @ of_judged + of_other @ of_other)
-    p_value = two_sided(alone.effective - 1, np.abs(judged.mean - other.mean) / apart)
-    is_selective = bool((apart > 0) & (p_value < _SELECTIVE))
-    facts_of = Prediction(float(best[0]), int(others.sum()), float(alone.n[0]), is_selective)
-    if not facts_of.weight:
-        return alone, influence, units, facts_of
-    rest, of_rest, _ = part(human - best * judge, both)
-    shared = np.union1d(units, other_units)
-    parts = np.zeros((2, len(shared)))
-    parts[0, np.searchsorted(shared, units)] = of_rest
-    parts[1, np.searchsorted(shared, other_units)] = best * of_other
-    n = rest.effective
-    factor = np.where(n > 1 + ONE_UNIT, n / (n - 2), np.nan)
-    of_others = np.where(other.effective > ONE_UNIT, other.error**2, variance / other.n)
-    square = (of_rest @ of_rest + 2 * parts[0] @ parts[1]) * factor + best**2 * of_others
-    error = np.sqrt(np.maximum(square, 0.0))
-    # Few queries on which the judge is right do not show that it always is: for proportions, half
-    # a query is added on which it is wrong, in each direction.
-    half = 0.5 / n**2
-    queries = (
-        n * (influence @ influence + half) * n / (n - 1) / (square + half * (1 + best**2) * factor)
-    )
-    degrees = rest.degrees - 1
-    both_parts = parts.sum(axis=0)
-    mean = rest.mean + best * other.mean
-    combined = replace(
-        alone, mean=mean, square=alone.square - alone.mean**2 + mean**2, error=error,
-        degrees=degrees,
-        acceleration=np.array([np.sum(both_parts**3) / np.sum(both_parts**2) ** 1.5 / 6]),
-        share_units=np.fmax(n, queries), sample=np.full(1, None),
-        share_degrees=alone.share_degrees if is_difference else degrees,
-    )  # fmt: skip
-    return (
-        combined,
-        both_parts,
-        shared,
-        facts_of._replace(effective_queries=float((alone.n * alone.error**2 / square)[0])),
-    )
 
 
 def quantile(degrees: Array, share: Array) -> Array:

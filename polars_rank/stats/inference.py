@@ -127,24 +127,12 @@ class Inference:
         np, e = numpy(), self.estimate
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         ratio = e.mean / np.abs(e.base)
-        known = (self.method != NONE) & np.isfinite(ratio)
-        results = [np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)]
-        rows = np.flatnonzero(known)
-        if not len(rows):
-            return results[0], results[1]
-        chosen, alpha, ratio = self[rows], alpha[rows], ratio[rows]
-        base = np.sign(e.base[rows])
-        first = np.where(chosen.estimate.error > 0, chosen.estimate.error, 0.01)
-        for side, result in zip((-1, 1), results, strict=True):
-            distance = side * first / np.abs(chosen.estimate.base)
-            for _ in range(_DOUBLINGS):
-                kept = chosen._keeps(base, ratio + distance, alpha)
-                if not kept.any():
-                    break
-                distance = np.where(kept, 2 * distance, distance)
-            end = _inverted(lambda q: chosen._keeps(base, q, alpha), ratio, ratio + distance)
-            result[rows] = np.where(kept, np.nan, end)
-        return results[0], results[1]
+        found = np.full((2, len(ratio)), np.nan)
+        is_bounded, known = self.method == BOUNDED, (self.method != NONE) & np.isfinite(ratio)
+        for rows, ends in ((known & is_bounded, _bounded_ratios), (known & ~is_bounded, _ratios)):
+            if rows.any():
+                found[:, rows] = ends(self[rows], ratio[rows], alpha[rows])
+        return found[0], found[1]
 
     def _keeps(self, base: Array, ratio: Array, alpha: Array) -> Array:
         """Return whether the test does not reject differences of ratios to the baseline's mean.
@@ -157,6 +145,23 @@ class Inference:
             if rows.any():
                 kept[rows] = keeps(self[rows], base[rows], ratio[rows], alpha[rows])
         return kept
+
+
+def _ratios(rows: Inference, ratio: Array, alpha: Array) -> list[Array]:
+    """Return the bounds of ratios by tests of single ratios."""
+    np, found = numpy(), []
+    base = np.sign(rows.estimate.base)
+    first = rows.estimate.error / np.abs(rows.estimate.base)
+    for side in (-1, 1):
+        distance = side * first
+        for _ in range(_DOUBLINGS):
+            kept = rows._keeps(base, ratio + distance, alpha)
+            if not kept.any():
+                break
+            distance = np.where(kept, 2 * distance, distance)
+        end = _inverted(lambda q: rows._keeps(base, q, alpha), ratio, ratio + distance)
+        found.append(np.where(kept, np.nan, end))
+    return found
 
 
 def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> Array:
@@ -319,15 +324,20 @@ def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
     )
 
 
-def _bounded_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
-    kept = []
-    for (values, weights, _, high), start, q, level in zip(
-        _each(rows), rows.start, base * ratio, alpha, strict=True
-    ):
-        ends = [(1 + q) * end for end in (start, start + high)]
-        z, own = values[0] - q * values[1], (start - max(ends), start + high - min(ends))
-        kept.append(bounded.two_sided(z, weights, *own) >= level)
-    return numpy().array(kept)
+def _bounded_ratios(rows: Inference, ratio: Array, alpha: Array) -> list[list[float]]:
+    """Return the bounds of ratios by tests of the values difference - ratio · baseline."""
+    signs = numpy().sign(rows.estimate.base)
+    return [
+        [
+            bounded.ratio_bound(
+                values[0], values[1], weights, (start, start + high), mean, sign, side, level / 2
+            )
+            for (values, weights, _, high), start, sign, mean, level in zip(
+                _each(rows), rows.start, signs, ratio, alpha, strict=True
+            )
+        ]
+        for side in (-1, 1)
+    ]  # fmt: skip
 
 
 def rho_squared(alpha: Array) -> Array:
@@ -371,6 +381,4 @@ _TESTS: dict[str, Any] = {
     T: _t_p_values, TANGO: _tango_p_values, BOUNDED: _bounded_p_values,
     SEQUENCE: _sequence_p_values,
 }  # fmt: skip
-_KEEPS: dict[str, Any] = {
-    T: _t_keeps, TANGO: _tango_keeps, BOUNDED: _bounded_keeps, SEQUENCE: _sequence_keeps,
-}  # fmt: skip
+_KEEPS: dict[str, Any] = {T: _t_keeps, TANGO: _tango_keeps, SEQUENCE: _sequence_keeps}

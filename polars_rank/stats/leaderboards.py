@@ -14,12 +14,11 @@ from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import MANY_MISSING
 from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
 from polars_rank.stats.families import family_of
-from polars_rank.stats.groups import LOW, PLACE, Group
 from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.summary import METHOD
 from polars_rank.stats.value_columns import warn_of_directions
-from polars_rank.stats.values import Key, Values
+from polars_rank.stats.values import LOW, PLACE, Group, Key, Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,14 +13,7 @@ from polars_rank._params import Names, integer, positive
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import numpy
-from polars_rank.stats.designs import (
-    MOST,
-    Design,
-    Width,
-    effect_interval,
-    spread_interval,
-    whole,
-)
+from polars_rank.stats.designs import MOST, Design, Width, effect_interval, spread_interval, whole
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, ROUNDING
 from polars_rank.stats.results import COUNT, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import F
 from polars_rank.stats._arrays import numpy
+
+#: Number of groups and runs that a message names.
+_EXAMPLES = 5
 
 #: The kinds of numbers that decide rules: a count or a bound decides by itself, an estimate by its
 #: interval; other columns cannot be in rules.
@@ -87,3 +90,20 @@ def labels(names: Sequence[str], keys: Iterable[Sequence[Any]]) -> list[str]:
         ", ".join(f"{name} = {value!r}" for name, value in zip(names, key, strict=True))
         for key in keys
     ]
+
+
+def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) -> pl.LazyFrame:
+    """Return a table that a function computes when it is collected; NumPy's NaN is unknown."""
+
+    def result() -> pl.DataFrame:
+        with numpy().errstate(all="ignore"):
+            return function()
+
+    return pl.defer(result, schema=pl.Schema(schema))
+
+
+def first_few(labels: Iterable[str]) -> str:
+    """Return the first few different labels as text, with the number of others."""
+    different = list(dict.fromkeys(labels))
+    more = len(different) - _EXAMPLES
+    return "; ".join(different[:_EXAMPLES]) + (f"; and {more:,} more" if more > 0 else "")

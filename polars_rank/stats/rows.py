@@ -17,7 +17,7 @@ from polars_rank.stats.values import Key, Values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polars_rank.stats.groups import Group, Pair
+    from polars_rank.stats.values import Group, Pair
 
 
 @dataclass
