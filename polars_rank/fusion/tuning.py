@@ -34,7 +34,7 @@ from polars_rank.fusion.procedures import (
     Log,
 )
 from polars_rank.metrics.metric import cutoff
-from polars_rank.stats._arrays import special
+from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
@@ -247,7 +247,7 @@ def _tuning(
     metrics = read_metrics(metric, conventions, "metric")
     if len(metrics) != 1:
         raise ArgumentError(f"`metric` must be one metric; found {len(metrics)}")
-    special()
+    require_scipy()
 
     schema = schema_of(log)
     _, columns = columns_of_runs(log, {**roles, "by": by, "cluster": cluster}, optional=())

@@ -16,7 +16,7 @@ from polars_rank.columns import Columns, check_single
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np, require_scipy
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.results import deferred
 
@@ -47,7 +47,6 @@ class Labels(NamedTuple):
 
     def pair_counts(self, first: int, second: int) -> Array:
         """Return the numbers of documents by cluster, and grade of the first and second judge."""
-        np = numpy()
         number = len(self.values)
         grade = np.full(len(self.cluster), -1, dtype=np.int16)
         grade[self.documents[first]] = self.grades[first]
@@ -66,7 +65,6 @@ class Labels(NamedTuple):
         document is 1; in the second, it is the number of its labels (Krippendorff's coincidences).
         Return also the number of these documents, and of those with one label.
         """
-        np = numpy()
         number = len(self.values)
         cells = np.concatenate(self.documents).astype(np.int64)
         cells *= number
@@ -109,7 +107,7 @@ class Judgments:
         rows: Callable[[Labels], Sequence[tuple[Any, ...]]],
     ) -> pl.LazyFrame:
         """Return the table of the rows of all groups, with the columns `by` and `schema`."""
-        numpy()
+        require_scipy()
         by = names("by", self.by)
         free(by, schema)
         plan = self._documents(judgments)
@@ -211,7 +209,7 @@ class Judgments:
     def _values(self, documents: pl.DataFrame) -> Array:
         """Return the grades of all judges and groups, in ascending order."""
         if self.values is not None:
-            return numpy().array(self.values)
+            return np.array(self.values)
         values = documents.get_column(_GRADE).explode().unique().sort()
         _check_number(len(values))
         return values.cast(pl.Float64).to_numpy()
@@ -225,7 +223,6 @@ class Judgments:
 
     def _coded(self, documents: pl.DataFrame, values: Array, judges: Sequence[str]) -> Labels:
         """Return the labels of a group; raise if a judge gave a document two different ones."""
-        np = numpy()
         pairs = self._pairs(judges)
         cells = len(pairs) * len(values) ** 2
         hashes, cluster = clusters(documents.get_column(_KEY).to_numpy(), cells)

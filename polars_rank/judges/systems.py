@@ -14,7 +14,7 @@ from polars_rank.errors import DataError, number_of, warn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
 from polars_rank.judges.labels import check_judges
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.comparison import Comparison
 from polars_rank.stats.results import deferred, first_few, labels
 from polars_rank.stats.rows import rows_of_pairs
@@ -299,7 +299,6 @@ class _Agreement:
                 note = f"no query has values of both judges for all runs{positive}"
             yield from ((name, None, None, None, note) for name in (*CORRELATIONS, *_WINNERS))
             return
-        np = numpy()
         group = Group(self.source, (), common)
         blocks = np.arange(common.height).reshape(2 * runs, -1)
         texts = common.select(self.judge, str(self.source.run))[blocks[:, 0]].rows()
@@ -327,7 +326,7 @@ class _Agreement:
     ) -> tuple[Sequence[float | None], str]:
         """Return the shares of pairs of runs with the same and opposite winners, and a note."""
         source = replace(self.source, table=common.lazy(), metrics=[variable], by=(self.judge,))
-        np, rows = numpy(), rows_of_pairs(source)
+        rows = rows_of_pairs(source)
         comparison = Comparison(rows, self.bootstrap.confidence)
         p_values, sign = comparison.p_values, np.sign(rows.estimate.mean)
         signs = np.where(p_values < 1 - comparison.confidence, sign, 0 * p_values).reshape(2, -1)
@@ -353,7 +352,6 @@ def correlations(sums: Array, *, lower_is_better: bool = False) -> Mapping[str, 
     The last axis has the sums of the runs under the reference, those of the same runs under the
     judge, and the sum of weights.
     """
-    np = numpy()
     rows = sums.reshape(-1, sums.shape[-1])
     runs = rows.shape[1] // 2
     result = np.full((len(CORRELATIONS), len(rows)), np.nan)
@@ -372,7 +370,6 @@ def correlations(sums: Array, *, lower_is_better: bool = False) -> Mapping[str, 
 
 def _signs(means: Array) -> Array:
     """Return for each pair of runs 1 if the second is better, -1 if it is worse, 0 for ties."""
-    np = numpy()
     order = np.argsort(-means, axis=1, kind="stable")
     ordered = np.take_along_axis(means, order, axis=1)
     differ = -np.diff(ordered, axis=1) > _TIE * abs(means).max(axis=1, keepdims=True)
@@ -383,7 +380,6 @@ def _signs(means: Array) -> Array:
 
 def _tau_b(reference: Array, judge: Array) -> Array:
     """Return Kendall's tau_b."""
-    np = numpy()
     difference = (reference * judge).sum(axis=(1, 2))
     untied = [np.count_nonzero(each, axis=(1, 2)).astype(float) for each in (reference, judge)]
     return difference / np.sqrt(untied[0] * untied[1])
@@ -395,7 +391,6 @@ def _tau_ap(reference: Array, judge: Array) -> Array:
     A run at rank i has the share of concordant runs among the i - 1 above it. Each rank of its ties
     is equally likely; runs that are tied with it are concordant in half of the orders.
     """
-    np = numpy()
     runs = judge.shape[1]
     harmonic = np.concatenate([[0.0], (1 / np.arange(1.0, runs + 1)).cumsum()])
     is_above = judge > 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,6 @@ _STEPS, _PRECISION, _CLOSE = 80, 1e-12, 1e-3
 
 def _positive(values: Array, weights: Array | None) -> float:
     """Return P(Σ G w x > 0) for independent exponential variables G."""
-    np = numpy()
     terms = values if weights is None else values * weights
     size = np.abs(terms).max()
     if not size or terms.max() <= 0:
@@ -49,7 +48,6 @@ def _tail(terms: Array, number: Array) -> float:
     It is the integral of M(s) / s with M(s) = Π 1 / (1 - s a), on a path that crosses the real axis
     where M(s) / s is smallest, and bends as the path of steepest descent there.
     """
-    np = numpy()
     if terms[-1] <= 0:
         return 0.0
     a = terms / terms[-1]
@@ -81,7 +79,6 @@ def p_value(values: Array, weights: Array | None, end: float, side: int) -> floa
     The side is -1 for means of at most 0, and 1 for means of at least 0. A unit that the sample
     does not have has the largest weight.
     """
-    np = numpy()
     of_end = None if weights is None else np.append(weights, weights.max())
     return _positive(side * np.append(values, end), of_end)
 
@@ -97,7 +94,7 @@ def bounds(
     values: Array, weights: Array | None, low: float, high: float, alpha: float
 ) -> tuple[float, float]:
     """Return the interval of the mean at the level 1 - `alpha`, within the range."""
-    mean = float(numpy().average(values, weights=weights))
+    mean = float(np.average(values, weights=weights))
     return (
         root(lambda m: p_value(values - m, weights, low - m, -1), alpha / 2, mean, low),
         root(lambda m: p_value(values - m, weights, high - m, 1), alpha / 2, mean, high),
@@ -131,7 +128,7 @@ def root(p_values: Callable[[float], float], alpha: float, inside: float, outsid
 
     The quantiles of p-values are nearly linear, so that secants are close (Illinois method).
     """
-    ndtri, target = special().ndtri, float(special().ndtri(alpha))
+    ndtri, target = special.ndtri, float(special.ndtri(alpha))
 
     def distance(point: float) -> float:
         return float(ndtri(min(max(p_values(point), 1e-300), 1 - 1e-16))) - target

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 
 #: Numbers above it have squares that cannot be added without loss.
 LARGE = 1e150
@@ -95,7 +95,7 @@ class Units(NamedTuple):
     @classmethod
     def of(cls, size: int, weight: Array | None, unit: Array | None) -> Units:
         """Return the units of a number of queries, given the number of the unit of each."""
-        np, of_unit, place, numbers = numpy(), weight, None, None
+        of_unit, place, numbers = weight, None, None
         if unit is not None:
             numbers, place = np.unique(unit, return_inverse=True)
             of_unit = np.bincount(place, weight)
@@ -108,7 +108,6 @@ class Units(NamedTuple):
 
     def sums(self, values: Array) -> Array:
         """Return the weighted sums of rows of values over the queries of each unit."""
-        np = numpy()
         weighted = values if self.weight is None else values * self.weight
         if self.place is None:
             return weighted
@@ -117,7 +116,6 @@ class Units(NamedTuple):
 
     def has_few_different(self, values: Array, tolerance: float) -> bool:
         """Return whether fewer than `FEW_DIFFERENT` units differ from the commonest value."""
-        np = numpy()
         step = max(len(values) // _EXAMPLES, 1)
         for each in dict.fromkeys((step, 1)):  # often, some values show that more differ
             ordered = np.sort(values[::each])
@@ -176,7 +174,6 @@ class Estimate:
         All rows have the same queries, with their weights (by default 1) and the numbers of their
         units (by default, each query is one). `base` has the values of the baseline.
         """
-        np = numpy()
         x = np.atleast_2d(values)
         rows, size = x.shape
         units = Units.of(size, weight, unit)
@@ -243,7 +240,6 @@ class Estimate:
     @classmethod
     def stack(cls, estimates: Sequence[Estimate]) -> Estimate:
         """Return the rows of several estimates."""
-        np = numpy()
         parts = estimates or [cls.of(np.zeros((0, 1)), Facts.of(None, None, None, None))[0]]
         return cls(*(
             np.concatenate([getattr(each, name.name) for each in parts]) for name in fields(cls)
@@ -256,7 +252,6 @@ def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: A
     If Kish's effective number n is below 90% of the number of units, it is (Σy²)² / Σy⁴ - 1 for
     their deviations y, from (n - 1) / 2 to n - 1.
     """
-    np = numpy()
     shape = squares**2 / fourth
     shape = np.where(np.isfinite(shape), shape, effective)
     fewer = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
@@ -265,15 +260,13 @@ def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: A
 
 def quantile(degrees: Array, share: Array) -> Array:
     """Return the quantile of t distributions, or of the normal one for infinite degrees."""
-    np, functions = numpy(), special()
     finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
-    of_t = np.where(degrees > 0, functions.stdtrit(finite, share), np.nan)
-    return np.where(np.isposinf(degrees), functions.ndtri(share), of_t)
+    of_t = np.where(degrees > 0, special.stdtrit(finite, share), np.nan)
+    return np.where(np.isposinf(degrees), special.ndtri(share), of_t)
 
 
 def two_sided(degrees: Array, statistic: Array) -> Array:
     """Return the two-sided p-value of a statistic, as `quantile` distributes it."""
-    np, functions = numpy(), special()
     finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
-    of_t = np.where(degrees > 0, functions.stdtr(finite, -statistic), np.nan)
-    return np.minimum(2 * np.where(np.isposinf(degrees), functions.ndtr(-statistic), of_t), 1.0)
+    of_t = np.where(degrees > 0, special.stdtr(finite, -statistic), np.nan)
+    return np.minimum(2 * np.where(np.isposinf(degrees), special.ndtr(-statistic), of_t), 1.0)

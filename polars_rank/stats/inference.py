@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from polars_rank.stats import bounded
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 from polars_rank.stats.estimate import (
     ONE_UNIT,
     Estimate,
@@ -53,7 +53,7 @@ class Inference:
         With few units, the bound for any distribution replaces t; without a known range, means
         have the interval of t, and differences have none.
         """
-        np, e = numpy(), estimate
+        e = estimate
         is_binary = np.array([each.is_binary for each in facts], dtype=bool) & (not is_weighted)
         ends = [each.bounds or (-np.inf, np.inf) for each in facts]
         low, high = np.array(ends, dtype=float).reshape(-1, 2).T
@@ -83,7 +83,7 @@ class Inference:
 
     def at(self, alpha: Array) -> Inference:
         """Return the methods at levels: rows whose interval would leave the range are bounded."""
-        np, rows = numpy(), self.method == T
+        rows = self.method == T
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), rows.shape)
         method = self.method.copy()
         if rows.any():
@@ -95,7 +95,6 @@ class Inference:
 
     def bounds(self, alpha: Array) -> tuple[Array, Array]:
         """Return the interval of each row at the level 1 - `alpha`; NaN if there is none."""
-        np = numpy()
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         low, high = np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)
         made = self.at(alpha)
@@ -110,7 +109,6 @@ class Inference:
 
         `base` is the α for which a confidence sequence is narrowest.
         """
-        np = numpy()
         result = np.full(self.method.shape, np.nan)
         for method, test in _TESTS.items():
             rows = self.method == method
@@ -124,7 +122,7 @@ class Inference:
         A ratio r is inside if the test of `bounds` does not reject that difference - r · baseline
         has the mean 0. NaN if all ratios on a side are inside: the baseline's mean may be 0.
         """
-        np, e = numpy(), self.estimate
+        e = self.estimate
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         ratio = e.mean / np.abs(e.base)
         found = np.full((2, len(ratio)), np.nan)
@@ -139,7 +137,7 @@ class Inference:
 
         `base` is the sign of the mean.
         """
-        kept = numpy().zeros(ratio.shape, dtype=bool)
+        kept = np.zeros(ratio.shape, dtype=bool)
         for method, keeps in _KEEPS.items():
             rows = self.method == method
             if rows.any():
@@ -149,7 +147,7 @@ class Inference:
 
 def _ratios(rows: Inference, ratio: Array, alpha: Array) -> list[Array]:
     """Return the bounds of ratios by tests of single ratios."""
-    np, found = numpy(), []
+    found = []
     base = np.sign(rows.estimate.base)
     first = rows.estimate.error / np.abs(rows.estimate.base)
     for side in (-1, 1):
@@ -166,7 +164,6 @@ def _ratios(rows: Inference, ratio: Array, alpha: Array) -> list[Array]:
 
 def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> Array:
     """Return the ends of intervals, between points inside and points outside."""
-    np = numpy()
     for _ in range(_STEPS):
         middle = (inside + outside) / 2
         is_kept = kept(middle)
@@ -176,7 +173,6 @@ def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> 
 
 def _hall(acceleration: Array, q: Array) -> Array:
     """Return Hall's transformation of a quantile (1992), which corrects for the skewness."""
-    np = numpy()
     flat = np.abs(acceleration) < 1e-9
     a = np.where(flat, 1.0, acceleration)
     return np.where(flat, q, (np.cbrt(1 + 6 * a * (q - a)) - 1) / (2 * a))
@@ -184,7 +180,7 @@ def _hall(acceleration: Array, q: Array) -> Array:
 
 def _t_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return on each side the wider of the bounds of t and of Hall."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     q = quantile(e.degrees, 1 - alpha / 2)
     below = np.fmax(q, _hall(e.acceleration, q))
     above = np.fmin(-q, _hall(e.acceleration, -q))
@@ -193,7 +189,7 @@ def _t_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
     """Return the α at which the bound on the side of 0 is 0."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     statistic, a = e.mean / e.error, e.acceleration
     size, turned = np.abs(statistic), a * np.where(statistic < 0, -1.0, 1.0)
     flat = np.abs(turned) < 1e-9
@@ -204,7 +200,7 @@ def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
 
 def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
     """Return the estimates of difference - ratio · |baseline|."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     q = ratio * base
     squares, cubes, fourth = (
         sum(math.comb(degree, i) * (-q) ** i * e.products[:, start + i] for i in range(degree + 1))
@@ -228,8 +224,8 @@ def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     Of clusters, the number of queries is that of independent ones with the same standard error, as
     by Korn and Graubard (1998): bounds are quantiles of beta distributions.
     """
-    np, e, of_beta = numpy(), rows.estimate, special().betaincinv
-    lost = special().ndtri(1 - alpha / 2) / quantile(e.share_degrees, 1 - alpha / 2)
+    e, of_beta = rows.estimate, special.betaincinv
+    lost = special.ndtri(1 - alpha / 2) / quantile(e.share_degrees, 1 - alpha / 2)
     n, share = e.share_units * lost**2, np.clip(e.mean, 0.0, 1.0)
     hits, misses = n * share, n * (1 - share)
     # Sums of values of 0 and 1 are whole numbers, up to rounding.
@@ -244,21 +240,20 @@ def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 def _counts(rows: Inference) -> tuple[Array, Array, Array]:
     """Return the numbers of queries, of wins, and of losses."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     n, discordant = e.share_units, np.maximum(e.square, np.abs(e.mean))
     wins, losses = (n * np.maximum(discordant + sign * e.mean, 0.0) / 2 for sign in (1, -1))
     return n, wins, losses
 
 
 def _score(distance: Array, variance: Array) -> Array:
-    np = numpy()
     certain = np.where(distance == 0, 0.0, np.copysign(np.inf, distance))
     return np.where(variance > 0, distance / np.sqrt(variance), certain)
 
 
 def _tango_score(rows: Inference, difference: Array) -> Array:
     """Return Tango's score statistic (1998) for a difference of paired proportions."""
-    np, (n, wins, losses) = numpy(), _counts(rows)
+    (n, wins, losses) = _counts(rows)
     # The likeliest probability of a loss, given the difference.
     linear = -wins - losses + (2 * n - wins + losses) * difference
     root = np.sqrt(np.maximum(linear**2 + 8 * n * losses * difference * (1 - difference), 0.0))
@@ -269,7 +264,7 @@ def _tango_score(rows: Inference, difference: Array) -> Array:
 
 def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return the differences that the score test does not reject."""
-    np, mean = numpy(), rows.estimate.mean
+    mean = rows.estimate.mean
     q = quantile(rows.estimate.share_degrees, 1 - alpha / 2)
     low, high = (
         _inverted(lambda d: np.abs(_tango_score(rows, d)) <= q, mean, np.full(mean.shape, end))
@@ -279,13 +274,13 @@ def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 
 def _tango_p_values(rows: Inference, _: float = math.nan) -> Array:
-    score = _tango_score(rows, numpy().zeros(()))
-    return two_sided(rows.estimate.share_degrees, numpy().abs(score))
+    score = _tango_score(rows, np.zeros(()))
+    return two_sided(rows.estimate.share_degrees, np.abs(score))
 
 
 def _tango_keeps(rows: Inference, _: Array, ratio: Array, alpha: Array) -> Array:
     """Return whether a score test keeps ratios of paired proportions (Tang, Tang & Chan, 2003)."""
-    np, (n, wins, losses) = numpy(), _counts(rows)
+    (n, wins, losses) = _counts(rows)
     of_base = n * rows.estimate.base
     times = np.maximum(1 + ratio, 0.0)
     hits, of_run = of_base + wins, of_base + wins - losses  # of either, and of the run
@@ -311,12 +306,12 @@ def _bounded_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
         bounded.bounds(values[0] if values.ndim > 1 else values, weights, low, high, float(level))
         for (values, weights, low, high), level in zip(_each(rows), alpha, strict=True)
     ]
-    low, high = numpy().array(found).T
+    low, high = np.array(found).T
     return low, high
 
 
 def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
-    return numpy().array(
+    return np.array(
         [
             bounded.two_sided(values[0] if values.ndim > 1 else values, *others)
             for values, *others in _each(rows)
@@ -326,7 +321,7 @@ def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
 
 def _bounded_ratios(rows: Inference, ratio: Array, alpha: Array) -> list[list[float]]:
     """Return the bounds of ratios by tests of the values difference - ratio · baseline."""
-    signs = numpy().sign(rows.estimate.base)
+    signs = np.sign(rows.estimate.base)
     return [
         [
             bounded.ratio_bound(
@@ -346,12 +341,11 @@ def rho_squared(alpha: Array) -> Array:
     Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
     2021, theorem 2.2 and the equation for ρ.
     """
-    np = numpy()
     return (-2 * np.log(alpha) + np.log(1 - 2 * np.log(alpha))) / _NARROWEST_AT
 
 
 def _sequence_width(rows: Inference, alpha: Array) -> Array:
-    np, ahead = numpy(), rows.estimate.share_units * rho_squared(alpha)
+    ahead = rows.estimate.share_units * rho_squared(alpha)
     return np.sqrt(2 * (ahead + 1) / ahead * np.log(np.sqrt(ahead + 1) / alpha))
 
 
@@ -362,7 +356,7 @@ def _sequence_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 def _sequence_p_values(rows: Inference, base: float) -> Array:
     """Return the smallest α at which the sequence whose ρ is best for `base` excludes 0."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     ahead = e.share_units * rho_squared(base)
     exponent = (e.mean / e.error) ** 2 * ahead / (2 * (ahead + 1))
     return np.minimum(np.sqrt(ahead + 1) * np.exp(-exponent), 1.0)
@@ -370,7 +364,7 @@ def _sequence_p_values(rows: Inference, base: float) -> Array:
 
 def _sequence_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
     e = _contrast(rows, base, ratio).estimate
-    return numpy().abs(e.mean) <= _sequence_width(rows, alpha) * e.error
+    return np.abs(e.mean) <= _sequence_width(rows, alpha) * e.error
 
 
 _BOUNDS: dict[str, Any] = {

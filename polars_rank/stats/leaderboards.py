@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import Names, share
 from polars_rank.errors import DataError, number_of, of_all_runs, warn
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.comparison import MANY_MISSING
 from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
 from polars_rank.stats.families import family_of
@@ -277,7 +277,7 @@ class _Pairs(NamedTuple):
     @classmethod
     def of(cls, values: Array, facts: Facts, *, is_weighted: bool, **units: Any) -> _Pairs:
         """Return the pairs of runs, given a row of values for each."""
-        np, number, found = numpy(), len(values), []
+        number, found = len(values), []
         step = max(_ELEMENTS // values.shape[1], 1)
         starts = ((i, j) for i in range(number) for j in range(i + 1, number, step))
         for other, start in starts:
@@ -296,7 +296,7 @@ class _Pairs(NamedTuple):
 
     def corrected(self, influence: Array) -> Array:
         """Return the corrected p-values, given the influence values of units on each run."""
-        np, p_values = numpy(), self.p_value.copy()
+        p_values = self.p_value.copy()
         tested = np.flatnonzero(~self.is_equal & ~self.is_none)
         runs, others = self.run[tested], self.other[tested]
         if influence.shape[1] > max(len(influence), _MOST_UNITS):
@@ -315,7 +315,7 @@ def _board(
     group: Group, facts: Facts, counts: Mapping[str, Any], confidence: float
 ) -> list[tuple[Key, dict[str, Any]]]:
     """Return the runs of a metric, best first, given values of queries that all runs have."""
-    np, source, runs = numpy(), group.source, [*group.aligned]
+    source, runs = group.source, [*group.aligned]
     [(name, is_lower)] = source.lower_is_better.items()
     rows, number = [*group.aligned.values()], len(runs)
     for run, of_run in zip(runs, rows, strict=True):

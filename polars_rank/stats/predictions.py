@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import ONE_UNIT, Estimate, Facts, two_sided
 from polars_rank.stats.results import COUNT, ResultColumn
 from polars_rank.stats.rows import Rows, outcomes
@@ -47,7 +47,6 @@ def predicted(
     cov(H, J) / ((1 + n/N) · var(J)). Also return the numbers of the units, which `unit` has for
     each query, their influence values, and numbers for the result. Unknown values are NaN.
     """
-    np = numpy()
     known = ~np.isnan(judge)
     both, others = known & ~np.isnan(human), known & is_other
 
@@ -105,7 +104,7 @@ def rows_of_predictions(
     rows: Rows, group: Group, facts: Mapping[str, Facts], pairs: Sequence[Any] | None, baseline: Any
 ) -> None:
     """Add a row for each metric and run, or with a baseline for each pair of runs, of a group."""
-    np, is_human, weights = numpy(), group.column(HUMAN) == 1, group.weights
+    is_human, weights = group.column(HUMAN) == 1, group.weights
     compared = [] if pairs is None else group.pairs(pairs, baseline)
     add = rows.families_of(group, compared)
     group.check_unique()

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from polars_rank._params import F
-from polars_rank.stats._arrays import numpy
+from polars_rank.stats._arrays import np
 
 #: Number of groups and runs that a message names.
 _EXAMPLES = 5
@@ -52,7 +52,7 @@ def series_of(column: ResultColumn, result: Any) -> pl.Series:
     values = [row[name] for row in result] if column.value is None else column.value(result)
     if not dtype.is_numeric():
         return pl.Series(name, values, dtype)
-    return pl.Series(name, numpy().asarray(values, dtype=float), nan_to_null=True).cast(dtype)
+    return pl.Series(name, np.asarray(values, dtype=float), nan_to_null=True).cast(dtype)
 
 
 def returns(columns: Iterable[ResultColumn]) -> list[str]:
@@ -96,7 +96,7 @@ def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) ->
     """Return a table that a function computes when it is collected; NumPy's NaN is unknown."""
 
     def result() -> pl.DataFrame:
-        with numpy().errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             return function()
 
     return pl.defer(result, schema=pl.Schema(schema))

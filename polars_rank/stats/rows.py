@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import Estimate, Facts
 from polars_rank.stats.families import Bonferroni, Influences
 from polars_rank.stats.inference import NONE, Inference
@@ -61,7 +61,7 @@ class Rows:
 
     def count(self, name: str) -> Array:
         """Return a count of all rows."""
-        return numpy().array([each[name] for each in self.counts], dtype=float)
+        return np.array([each[name] for each in self.counts], dtype=float)
 
     @cached_property
     def estimate(self) -> Estimate:
@@ -89,7 +89,6 @@ class Rows:
 
         The correlations of confidence sequences are unknown.
         """
-        np = numpy()
         p_values, levels = inference.p_values(alpha), np.full(len(self.keys), alpha)
         comparisons = np.ones(len(self.keys))
         varies = (inference.estimate.error > 0) | (inference.estimate.mean != 0)

@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import Names, share
 from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, UNEQUAL, Estimate
 from polars_rank.stats.inference import NONE, Inference, T
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
@@ -54,7 +54,7 @@ class Summary:
     @property
     def skewness(self) -> Array:
         """The skewness of the mean times √n: that of the values, if weights are equal."""
-        np, e = numpy(), self.estimate
+        e = self.estimate
         return np.where(e.error == 0, np.nan, 6 * e.acceleration * np.sqrt(e.effective))
 
     def warn(self) -> None:

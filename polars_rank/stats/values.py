@@ -18,7 +18,7 @@ from polars_rank._polars import FewRows, ManyRows
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import DataError, Finding, number_of, warn
 from polars_rank.frames.tables import collected, own_name, schema_of
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, require_scipy
 from polars_rank.stats.estimate import LARGE, Estimate, Facts
 from polars_rank.stats.results import ResultColumn, deferred, series_of
 from polars_rank.stats.value_columns import Variable, unknown_run, variables
@@ -75,7 +75,7 @@ class Values:
         needs_run: bool = True,
     ) -> Values:
         """Return the values of a table; raise if a column is missing or used twice."""
-        special()
+        require_scipy()
         schema = schema_of(table)
         roles = {
             "run": run, "by": by, "query": query, "weight": weight, "cluster": cluster,
@@ -328,7 +328,6 @@ class Group:
     @cached_property
     def rows(self) -> dict[Any, Array]:
         """The numbers of the rows of each run, in the order of the runs."""
-        np = numpy()
         if self.source.run is None:
             return {None: np.arange(self.frame.height)}
         names = self.frame.select(self.source.run)
@@ -347,7 +346,6 @@ class Group:
         """The number of the cluster of each row; a row without a cluster has its query's own."""
         if not self.source.cluster:
             return None
-        np = numpy()
         codes, clusters = coded(self.frame, self.source.cluster)
         lone = clusters.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy()[codes]
         own = (
@@ -368,7 +366,7 @@ class Group:
         if not column.any():
             return 0
         undefined = column.to_numpy()
-        return int(numpy().logical_or.reduce([undefined[rows] for rows in runs]).sum())
+        return int(np.logical_or.reduce([undefined[rows] for rows in runs]).sum())
 
     def check_equal(self, rows: Array, others: Array, run: Any, baseline: Any) -> None:
         """Raise `DataError` if a query has different weights, clusters or slices in two runs."""
@@ -399,7 +397,6 @@ class Group:
 
         Raise `DataError` for a query that a run has twice.
         """
-        np = numpy()
         queries = self.frame.select(self.source.query)
         blocks = [queries[rows] for rows in self.rows.values()]
         self.check_unique()
@@ -417,7 +414,7 @@ class Group:
 
         Raise if a query has different weights, clusters or slices in two runs.
         """
-        np, pairs = numpy(), []
+        pairs = []
         for run, other in runs:
             if other not in self.rows or (run not in self.rows and baseline is None):
                 continue
@@ -468,7 +465,6 @@ class Group:
 
         `places` are numbers that are left out with them.
         """
-        np = numpy()
         kept = runs if places is None else (*runs, places)
         unknown = []
         if self.frame.get_column(metric).null_count():
@@ -487,7 +483,6 @@ class Group:
 
         The last element is the number of `others` in the slice, which may be all of its rows.
         """
-        np = numpy()
         for name in self.source.slices:
             codes, values = coded(self.frame, (name,))
             of_rows = codes[rows]
@@ -507,7 +502,6 @@ _SIMPLE, _FEW = (pl.String, pl.Int64, pl.Int32, pl.UInt32), 10_000
 
 def coded(frame: pl.DataFrame, columns: Sequence[str]) -> tuple[Array, pl.DataFrame]:
     """Return a number for each row, equal for equal values, and the values in sorted order."""
-    np = numpy()
     if len(columns) == 1 and frame.schema[columns[0]] in _SIMPLE:
         column = frame.get_column(columns[0])
         if frame.height <= _FEW:
