@@ -12,7 +12,7 @@ from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, war
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT
-from polars_rank.stats.inference import NONE
+from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
 from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
@@ -86,12 +86,17 @@ class Comparison(Summary):
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The corrected intervals."""
-        return self.inference.bounds(self.levels)
+        return self.corrected.bounds(self.levels)
+
+    @cached_property
+    def corrected(self) -> Inference:
+        """The estimates with the methods of the corrected intervals."""
+        return self.inference.at(self.levels)
 
     @property
     def methods(self) -> list[str]:
         """The method of each interval."""
-        return [*self.inference.at(self.levels).method]
+        return [*self.corrected.method]
 
     @property
     def relative_difference(self) -> Array:

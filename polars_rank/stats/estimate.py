@@ -11,6 +11,7 @@ estimate of the queries' differences, and a slice is the estimate of some querie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -33,6 +34,8 @@ FEW_QUERIES, FEW_CLUSTERS, FEW_DIFFERENT, SAME_SHARE = 30, 10, 10, 0.01
 _FAR = 9.0
 #: Number of values that often show that more than `FEW_DIFFERENT` differ.
 _EXAMPLES = 1_000
+#: Number of units whose powers are added at once.
+_BLOCK = 2**13
 
 
 class Facts(NamedTuple):
@@ -71,6 +74,12 @@ class Facts(NamedTuple):
             return self.bounds[1] - self.bounds[0]
         return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
 
+    def ends(self, *, is_difference: bool) -> tuple[float, float]:
+        """Return the range of means, or of differences; infinite if it is unknown."""
+        if self.bounds is None:
+            return -math.inf, math.inf
+        return (-self.range, self.range) if is_difference else self.bounds
+
     @property
     def size(self) -> float:
         """The largest absolute value, to which rounding errors are proportional."""
@@ -105,6 +114,11 @@ class Units(NamedTuple):
             effective = float(of_unit.sum() ** 2 / (of_unit @ of_unit))
         number = size if of_unit is None else len(of_unit)
         return cls(weight, place, numbers, of_unit, number, total, effective)
+
+    def total_of(self, values: Array) -> Array:
+        """Return the weighted sum of each row of values."""
+        sums: Array = values.sum(axis=1) if self.weight is None else values @ self.weight
+        return sums
 
     def sums(self, values: Array) -> Array:
         """Return the weighted sums of rows of values over the queries of each unit."""
@@ -178,13 +192,14 @@ class Estimate:
         rows, size = x.shape
         units = Units.of(size, weight, unit)
         total, effective = units.total, units.effective
-        mean = (x.sum(axis=1) if weight is None else x @ weight) / total
+        mean = units.total_of(x) / total
         deviations = x - mean[:, None]
-        spread = deviations if weight is None else deviations * weight
-        spread = np.einsum("kn,kn->k", spread, deviations) / total
         y = units.sums(deviations)
-        squared = y * y
-        squares, cubes = squared.sum(axis=1), np.einsum("kn,kn->k", squared, y)
+        squares, cubes, fourth = _power_sums(y)
+        spread = squares / total
+        if units.of_unit is not None:
+            spread = units.total_of(deviations**2) / total
+        del deviations
         error = std = np.full(rows, np.nan)
         if effective > ONE_UNIT:
             of_unit = np.sqrt(squares * effective) / total
@@ -194,7 +209,6 @@ class Estimate:
         if size > 1:
             std = np.sqrt(spread * size / (size - 1))
             std = np.where(std <= ROUNDING * facts.size, 0.0, std)
-        fourth = np.einsum("kn,kn->k", squared, squared)
         queries = np.full(rows, float(size))
         if units.of_unit is not None:
             queries = np.clip(np.where(error > 0, spread / error**2, effective), effective, size)
@@ -204,10 +218,9 @@ class Estimate:
             is_same[:] = [units.has_few_different(each, tolerance) for each in x]
         is_few = is_same | (np.maximum(queries, units.number) < FEW_QUERIES)
         is_few |= unit is not None and units.number < FEW_CLUSTERS
-        is_kept = is_few | (error == 0)
-        if facts.bounds is not None:
-            low, high = (-facts.range, facts.range) if is_difference else facts.bounds
-            is_kept |= (mean - _FAR * error < low) | (mean + _FAR * error > high)
+        low, high = facts.ends(is_difference=is_difference or base is not None)
+        leaves = (mean - _FAR * error < low) | (mean + _FAR * error > high)
+        is_kept = is_few | (error == 0) | leaves
         sample = np.full(rows, None)
         for row in np.flatnonzero(is_kept):
             kept = np.stack([x[row], base]) if is_relative else x[row]
@@ -215,7 +228,7 @@ class Estimate:
             sample[row] = kept, units.of_unit
         products, of_base = np.full((rows, 12), np.nan), np.full(rows, np.nan)
         if base is not None:
-            of_base[:] = (base.sum() if weight is None else base @ weight) / total
+            of_base[:] = units.total_of(base[None]) / total
         if base is not None and is_relative:
             other = units.sums(base - of_base[0])
             products[0] = [
@@ -232,7 +245,7 @@ class Estimate:
             cubes / squares**1.5 / 6, spread + mean**2, queries,
             of_rows(np.inf if unit is None else effective - 1), is_same, is_few, of_base, products,
             sample,
-        ), y / total, units.numbers  # fmt: skip
+        ), np.divide(y, total, out=y), units.numbers  # fmt: skip
 
     def __getitem__(self, rows: Array) -> Estimate:
         return Estimate(**{name: each[rows] for name, each in vars(self).items()})
@@ -244,6 +257,18 @@ class Estimate:
         return cls(*(
             np.concatenate([getattr(each, name.name) for each in parts]) for name in fields(cls)
         ))  # fmt: skip
+
+
+def _power_sums(values: Array) -> tuple[Array, Array, Array]:
+    """Return the sums of squares, cubes and fourth powers of rows, in blocks that fit the cache."""
+    sums = np.zeros((3, len(values)))
+    for start in range(0, values.shape[1], _BLOCK):
+        block = values[:, start : start + _BLOCK]
+        square = block * block
+        sums[0] += square.sum(axis=1)
+        sums[1] += np.einsum("kn,kn->k", square, block)
+        sums[2] += np.einsum("kn,kn->k", square, square)
+    return sums[0], sums[1], sums[2]
 
 
 def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: Array) -> Array:

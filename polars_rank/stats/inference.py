@@ -55,11 +55,10 @@ class Inference:
         """
         e = estimate
         is_binary = np.array([each.is_binary for each in facts], dtype=bool) & (not is_weighted)
-        ends = [each.bounds or (-np.inf, np.inf) for each in facts]
+        ends = [each.ends(is_difference=is_difference) for each in facts]
         low, high = np.array(ends, dtype=float).reshape(-1, 2).T
-        start = np.where(np.isinf(low), [each.low for each in facts], low)
+        start = np.array([each.low if each.bounds is None else each.bounds[0] for each in facts])
         if is_difference:
-            low, high = low - high, high - low
             # All differences of equal runs are 0, whatever the range.
             equal = (e.error == 0) & (e.mean == 0) & np.isinf(high)
             high = np.where(equal, [each.range for each in facts], high)
@@ -94,14 +93,16 @@ class Inference:
         return replace(self, method=method)
 
     def bounds(self, alpha: Array) -> tuple[Array, Array]:
-        """Return the interval of each row at the level 1 - `alpha`; NaN if there is none."""
+        """Return the interval of each row at the level 1 - `alpha`; NaN if there is none.
+
+        The methods are those of `at` for these levels.
+        """
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         low, high = np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)
-        made = self.at(alpha)
         for method, bounds in _BOUNDS.items():
-            rows = made.method == method
+            rows = self.method == method
             if rows.any():
-                low[rows], high[rows] = bounds(made[rows], alpha[rows])
+                low[rows], high[rows] = bounds(self[rows], alpha[rows])
         return np.maximum(low, self.low), np.minimum(high, self.high)
 
     def p_values(self, base: float = math.nan) -> Array:

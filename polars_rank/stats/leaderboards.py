@@ -355,15 +355,15 @@ def _board(
             f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
             "and count as not significantly different"
         )
+    summary = summary.at(1 - confidence)
     low, high = (np.clip(each, *known) for each in summary.bounds(1 - confidence))
-    method = summary.at(1 - confidence).method
     return [
         (Key((), name, runs[i]), {
             "rank": rank[i], "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
             "best": None if np.isnan(worse_than[i]) else bool(worse_than[i] == 0),
             "mean": own.mean[i], "low": low[i], "high": high[i], "better_than": better_than[i],
             "worse_than": worse_than[i], "effective": own.effective[i], "confidence": confidence,
-            "method": method[i], **counts,
+            "method": summary.method[i], **counts,
         })
         for i in order
     ]  # fmt: skip

@@ -44,7 +44,8 @@ class Summary:
     @cached_property
     def uncorrected(self) -> tuple[Array, Array]:
         """The intervals of single rows."""
-        return self.inference.bounds(1 - self.confidence)
+        alpha = 1 - self.confidence
+        return self.inference.at(alpha).bounds(alpha)
 
     @property
     def methods(self) -> list[str]:
