@@ -19,7 +19,8 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.metrics.terms import RETRIEVED, SCORE, where
-from polars_rank.stats._arrays import Array, np, special
+from polars_rank.stats._arrays import Array, np
+from polars_rank.stats.inference import exact_bound
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -181,9 +182,7 @@ def _curve(
     thresholds = np.unique(top[np.isfinite(top)])[::-1]
     answered = wrong.size - np.searchsorted(wrong, thresholds)
     missed = np.searchsorted(right, thresholds)
-    # The inverse of the distribution function is NaN where all are answered.
-    high = special.betaincinv(answered + 1, wrong.size - answered, confidence)
-    high = np.where(answered < wrong.size, high, 1.0)
+    high = exact_bound(answered, wrong.size - answered, 1 - confidence)
     safe = thresholds[high <= limit]  # the bound does not decrease from one threshold to the next
     below = np.searchsorted(wrong, right).sum() + np.searchsorted(wrong, right, "right").sum()
     pairs = wrong.size * right.size

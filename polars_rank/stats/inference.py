@@ -225,7 +225,7 @@ def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     Of clusters, the number of queries is that of independent ones with the same standard error, as
     by Korn and Graubard (1998): bounds are quantiles of beta distributions.
     """
-    e, of_beta = rows.estimate, special.betaincinv
+    e = rows.estimate
     lost = special.ndtri(1 - alpha / 2) / quantile(e.share_degrees, 1 - alpha / 2)
     n, share = e.share_units * lost**2, np.clip(e.mean, 0.0, 1.0)
     hits, misses = n * share, n * (1 - share)
@@ -233,10 +233,13 @@ def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     hits, misses = (
         np.where(np.abs(k - np.rint(k)) < 1e-9 * n, np.rint(k), k) for k in (hits, misses)
     )
-    low = np.where(hits > 0, of_beta(np.maximum(hits, 1e-9), misses + 1, alpha / 2), 0.0)
-    high = np.where(misses > 0, of_beta(hits + 1, np.maximum(misses, 1e-9), 1 - alpha / 2), 1.0)
-    unknown = np.isnan(n)
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+    return 1 - exact_bound(misses, hits, alpha / 2), exact_bound(hits, misses, alpha / 2)
+
+
+def exact_bound(hits: Array, misses: Array, tail: Array) -> Array:
+    """Return the upper bound of Clopper and Pearson of a proportion at the level 1 - `tail`."""
+    high = special.betaincinv(hits + 1, np.maximum(misses, 1e-300), 1 - tail)
+    return np.where(np.isnan(hits + misses), np.nan, np.where(misses > 0, high, 1.0))
 
 
 def _counts(rows: Inference) -> tuple[Array, Array, Array]:
