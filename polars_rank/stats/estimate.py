@@ -126,7 +126,7 @@ class Units(NamedTuple):
         if self.place is None:
             return weighted
         sums = [np.bincount(self.place, each) for each in np.atleast_2d(weighted)]
-        return np.array(sums).reshape(*values.shape[:-1], -1)
+        return np.array(sums, dtype=float).reshape(*values.shape[:-1], -1)
 
     def has_few_different(self, values: Array, tolerance: float) -> bool:
         """Return whether fewer than `FEW_DIFFERENT` units differ from the commonest value."""

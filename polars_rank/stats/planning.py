@@ -168,7 +168,7 @@ def power(
     if difference is not None:
         positive("difference", difference)
     if comparisons is not None:
-        integer("comparisons", comparisons, 1)
+        integer("comparisons", comparisons, 1, MOST)
     numbers = _checked_widths(width, n, difference, cluster)
     is_pairs = not is_width or baseline is not None
     source = Values.of(
