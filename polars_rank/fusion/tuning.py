@@ -370,7 +370,17 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
         _counted(values, log), log.metric.alias(log.variable.name), baseline=best, run=PROCEDURE,
         query=log.keys, cluster=log.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
+    tested = _within_range(tested, log, is_difference=True)
     return tested.rename({"low": "difference_low", "high": "difference_high"})
+
+
+def _within_range(table: pl.DataFrame, log: Log, *, is_difference: bool = False) -> pl.DataFrame:
+    """Return intervals that do not leave the range of the metric, as corrected values may."""
+    if (known := log.variable.bounds) is None:
+        return table
+    low, high = known
+    ends = (low - high, high - low) if is_difference else known
+    return table.with_columns(pl.col("low", "high").clip(*ends))
 
 
 def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
@@ -425,10 +435,11 @@ def _curve(log: Log) -> pl.DataFrame:
 
 def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
-    return summarize(
+    table = summarize(
         _counted(values, log), log.metric.alias(log.variable.name), run=run, query=log.keys,
         cluster=log.cluster or None,
     ).select(run, "metric", "mean", "low", "high", "queries")  # fmt: skip
+    return _within_range(table, log)
 
 
 def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:
