@@ -105,17 +105,18 @@ class Inference:
                 low[rows], high[rows] = bounds(made[rows], alpha[rows])
         return np.maximum(low, self.low), np.minimum(high, self.high)
 
-    def p_values(self, base: float = math.nan) -> Array:
-        """Return the two-sided p-values for the value 0; NaN if there is no interval.
+    def p_values(self, alpha: Array, base: float | None = None) -> Array:
+        """Return the two-sided p-values for the value 0, by the tests of the intervals at `alpha`.
 
-        `base` is the α for which a confidence sequence is narrowest.
+        NaN if there is no interval. `base` is the α for which a confidence sequence is narrowest;
+        by default, it is `alpha`.
         """
-        np = numpy()
+        np, made = numpy(), self.at(alpha)
         result = np.full(self.method.shape, np.nan)
         for method, test in _TESTS.items():
-            rows = self.method == method
+            rows = made.method == method
             if rows.any():
-                result[rows] = test(self[rows], base)
+                result[rows] = test(made[rows], alpha if base is None else base)
         return result
 
     def relative_bounds(self, alpha: Array) -> tuple[Array, Array]:
@@ -132,7 +133,7 @@ class Inference:
         rows = np.flatnonzero(known)
         if not len(rows):
             return results[0], results[1]
-        chosen, alpha, ratio = self[rows], alpha[rows], ratio[rows]
+        chosen, alpha, ratio = self.at(alpha)[rows], alpha[rows], ratio[rows]
         base = np.sign(e.base[rows])
         first = np.where(chosen.estimate.error > 0, chosen.estimate.error, 0.01)
         for side, result in zip((-1, 1), results, strict=True):
