@@ -74,8 +74,8 @@ class Comparison(Summary):
         if correction:
             found = rows.levels(self.inference, alpha, is_repeated=repeated)
         else:
-            found = (self.inference.p_values(alpha), np.full(len(rows.keys), alpha),
-                     np.ones(len(rows.keys)))  # fmt: skip
+            every = np.ones(len(rows.keys))
+            found = self.inference.at(alpha).p_values(alpha), alpha * every, every
         self.p_values, self.levels, self.comparisons = found
 
     @property
@@ -107,7 +107,7 @@ class Comparison(Summary):
     @cached_property
     def relative_bounds(self) -> tuple[Array, Array]:
         """The intervals of the relative differences, at the level of `bounds`."""
-        return self.inference.relative_bounds(self.levels)
+        return self.corrected.relative_bounds(self.levels)
 
     @property
     def contribution(self) -> Array:

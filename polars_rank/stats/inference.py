@@ -108,7 +108,8 @@ class Inference:
     def p_values(self, base: float = math.nan) -> Array:
         """Return the two-sided p-values for the value 0; NaN if there is no interval.
 
-        `base` is the α for which a confidence sequence is narrowest.
+        The methods are those of `at` for the levels of the intervals. `base` is the α for which a
+        confidence sequence is narrowest.
         """
         result = np.full(self.method.shape, np.nan)
         for method, test in _TESTS.items():

@@ -275,8 +275,10 @@ class _Pairs(NamedTuple):
     is_same: Array
 
     @classmethod
-    def of(cls, values: Array, facts: Facts, *, is_weighted: bool, **units: Any) -> _Pairs:
-        """Return the pairs of runs, given a row of values for each."""
+    def of(
+        cls, values: Array, facts: Facts, alpha: float, *, is_weighted: bool, **units: Any
+    ) -> _Pairs:
+        """Return the pairs of runs at the level 1 - `alpha`, given a row of values for each."""
         number, found = len(values), []
         step = max(_ELEMENTS // values.shape[1], 1)
         starts = ((i, j) for i in range(number) for j in range(i + 1, number, step))
@@ -289,7 +291,7 @@ class _Pairs(NamedTuple):
             is_equal = (estimate.error == 0) & (estimate.mean == 0)
             found.append((
                 np.arange(start, start + len(block)), np.full(len(block), other), estimate.mean,
-                inference.p_values(), is_equal, (inference.method == NONE) & ~is_equal,
+                inference.at(alpha).p_values(), is_equal, (inference.method == NONE) & ~is_equal,
                 estimate.is_same & ~is_equal,
             ))  # fmt: skip
         return cls(*map(np.concatenate, zip(*found, strict=True)))
@@ -330,7 +332,8 @@ def _board(
         facts = facts._replace(is_binary=False, bounds=None)
     own, influence, _ = Estimate.of(values, facts, **units)
     summary = Inference.of(own, [facts] * number, is_difference=False, is_weighted=is_weighted)
-    pairs = _Pairs.of(values, facts, is_weighted=is_weighted, **units)
+    of_pair = (1 - confidence) / max(number * (number - 1) / 2, 1)
+    pairs = _Pairs.of(values, facts, of_pair, is_weighted=is_weighted, **units)
     is_found = pairs.corrected(influence) < 1 - confidence
     is_better = pairs.difference < 0 if is_lower else pairs.difference > 0
     better = np.zeros((number, number), dtype=bool)

@@ -89,8 +89,8 @@ class Rows:
 
         The correlations of confidence sequences are unknown.
         """
-        p_values, levels = inference.p_values(alpha), np.full(len(self.keys), alpha)
-        comparisons = np.ones(len(self.keys))
+        families = []
+        levels, comparisons = np.full(len(self.keys), alpha), np.ones(len(self.keys))
         varies = (inference.estimate.error > 0) | (inference.estimate.mean != 0)
         for rows, influences in self.families:
             places = np.array(rows, dtype=int)
@@ -99,7 +99,10 @@ class Rows:
                 number = comparisons[places] = int(tested.sum())
                 family = Bonferroni(number) if is_repeated else influences.family(tested)
                 levels[places] = family.level(alpha)
-                p_values[places] = family.corrected(p_values[places])
+                families.append((places, family))
+        p_values = inference.at(levels).p_values(alpha)
+        for places, family in families:
+            p_values[places] = family.corrected(p_values[places])
         return p_values, levels, comparisons
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from scipy.stats import beta, norm
 from scipy.stats import t as student
-from statsmodels.stats.proportion import proportion_confint
 
 import polars_rank as pr
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
@@ -29,12 +31,12 @@ def hall(mean: float, error: float, a: float, q: float) -> float:
 
 
 def test_each_bound_is_the_wider_of_t_and_hall() -> None:
-    x = np.array([0.0] * 16 + [0.1, 0.4, 0.9, 1.0])
+    x = np.array([0.0] * 30 + [0.1, 0.2, 0.2, 0.3, 0.4, 0.4, 0.5, 0.8, 0.9, 1.0])
     row = pr.summarize(table(list(x))).row(0, named=True)
-    mean, error = x.mean(), x.std(ddof=1) / math.sqrt(20)
+    mean, error = x.mean(), x.std(ddof=1) / math.sqrt(40)
     e = x - mean
     a = (e**3).sum() / (6 * (e**2).sum() ** 1.5)
-    q = student.ppf(0.975, 19)
+    q = student.ppf(0.975, 39)
     assert a > 0
     assert row["low"] == pytest.approx(min(mean - q * error, hall(mean, error, a, q)))
     assert row["high"] == pytest.approx(max(mean + q * error, hall(mean, error, a, -q)))
@@ -44,56 +46,146 @@ def test_each_bound_is_the_wider_of_t_and_hall() -> None:
 
 
 def test_symmetric_values_have_the_t_interval() -> None:
-    row = pr.summarize(table([0.1, 0.5, 0.9, 0.3, 0.7]), confidence=0.9).row(0, named=True)
-    x = np.array([0.1, 0.5, 0.9, 0.3, 0.7])
-    low, high = student.interval(0.9, 4, x.mean(), x.std(ddof=1) / math.sqrt(5))
+    x = np.array([0.1, 0.5, 0.9, 0.3, 0.7] * 6)
+    row = pr.summarize(table(list(x)), confidence=0.9).row(0, named=True)
+    low, high = student.interval(0.9, 29, x.mean(), x.std(ddof=1) / math.sqrt(30))
+    assert row["method"] == "t"
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "method"),
+    [
+        ("rr", [0.1, 0.5, 0.9] * 10, "t"),
+        ("rr", [0.1, 0.5, 0.9] * 9, "bounded"),  # 27 queries
+        ("rr", [0.5] * 30 + [0.1, 0.9] * 4, "bounded"),  # 8 differ from most
+        ("rr", [0.5] * 30 + [0.1, 0.9] * 5, "t"),
+        ("rr", [0.5] * 30 + [0.505, 0.495] * 5, "bounded"),  # by less than 1% of the range
+        ("rr", [1.0, 0.0] * 20, "clopper-pearson"),
+        ("x", [1.0, 0.0], "clopper-pearson"),
+        ("x", [0.1, 0.5, 0.9] * 10, "t"),
+        ("rr", [0.5], "none"),
+        ("rr", [], "none"),
+    ],
+)
+def test_methods(metric: str, values: list[float], method: str) -> None:
+    rows = table(values).cast({"x": pl.Float64}).rename({"x": metric})
+    row = pr.summarize(rows, metric, run=None).row(0, named=True)
+    assert (row["method"], row["queries"]) == (method, len(values))
+    assert (row["low"] is None) == (method == "none")
+
+
+@pytest.mark.parametrize("values", [[0.1, 0.5, 0.9] * 9, [0.5] * 30 + [0.1, 0.9] * 4])
+def test_few_values_without_a_known_range_warn(values: list[float]) -> None:
+    message = "fewer than 30 queries, or 10 that differ from most, in 1 row, e.g. of 'x': without a"
+    for rows in (table(values), table(values).lazy()):
+        with pytest.warns(RankWarning, match=message):
+            row = pr.summarize(rows).lazy().collect(engine="streaming").row(0, named=True)
+        assert row["method"] == "t"
+    low, high = student.interval(
+        0.95, len(values) - 1, np.mean(values), np.std(values, ddof=1) / math.sqrt(len(values))
+    )
     assert (row["low"], row["high"]) == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize("dtype", [pl.Float64, pl.Int64, pl.Boolean])
-def test_values_of_0_and_1_have_wilsons_interval(dtype: pl.DataType) -> None:
-    values = table([1.0] * 19 + [0.0]).with_columns(pl.col("x").cast(dtype))
-    row = pr.summarize(values, "x", details=True).row(0, named=True)
-    assert row["method"] == "wilson"
-    assert (row["low"], row["high"]) == pytest.approx(proportion_confint(19, 20, method="wilson"))
+@pytest.mark.parametrize(("hits", "n"), [(19, 20), (10, 10), (0, 3), (60, 100)])
+def test_values_of_0_and_1_have_the_interval_of_clopper_and_pearson(
+    dtype: pl.DataType, hits: int, n: int
+) -> None:
+    values = table([1.0] * hits + [0.0] * (n - hits)).with_columns(pl.col("x").cast(dtype))
+    row = pr.summarize(values, "x").row(0, named=True)
+    assert row["method"] == "clopper-pearson"
+    low = beta.ppf(0.025, hits, n - hits + 1) if hits else 0.0
+    high = beta.ppf(0.975, hits + 1, n - hits) if hits < n else 1.0
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
 
 
 def test_one_method_for_all_groups_of_a_metric() -> None:
-    values = table([1.0, 0.0, 1.0, 1.0, 0.5, 0.2, 1.0, 0.0], part=["a"] * 4 + ["b"] * 4)
-    methods = pr.summarize(values, "x", by="part", details=True)["method"].to_list()
+    values = table([1.0, 0.0] * 20 + [0.5, 0.2, 1.0, 0.0] * 10, part=["a"] * 40 + ["b"] * 40)
+    methods = pr.summarize(values, "x", by="part")["method"].to_list()
     assert methods == ["t", "t"]
 
 
-def test_all_values_are_1() -> None:
-    row = pr.summarize(table([1.0] * 10)).row(0, named=True)
-    assert (row["low"], row["high"]) == pytest.approx(proportion_confint(10, 10, method="wilson"))
-
-
-def test_wilson_with_clusters_has_the_variance_of_the_clusters() -> None:
-    # Two users per value, each with queries that are alike: m = .5, and the users' sums vary.
-    values = table([1.0] * 10 + [0.0] * 10, user=[query // 5 for query in range(20)])
+def test_proportions_of_clusters_have_their_effective_number_of_queries() -> None:
+    """Korn & Graubard: n = p (1 - p) / se² independent queries, times (z / t)²."""
+    hits = [[1, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0]] * 8
+    values = table(
+        [float(hit) for user in hits for hit in user],
+        user=[number for number, user in enumerate(hits) for _ in user],
+    )
     row = pr.summarize(values, "x", cluster="user", details=True).row(0, named=True)
-    # se² = 4/3 · Σ(5(m_u - .5))² / 20² = 4/3 · 25 / 400 = 1/12, and n = .25 · 12 = 3, below Kish's 4.
-    n, q = 4, student.ppf(0.975, 3)
-    center = (0.5 + q**2 / (2 * n)) / (1 + q**2 / n)
-    half = q * math.sqrt(0.25 / n + q**2 / (4 * n * n)) / (1 + q**2 / n)
-    assert (row["low"], row["high"]) == pytest.approx((center - half, center + half))
+    # Each user has 3 queries, and a mean of 1, 2/3, 0 or 1/3, so that p = 1/2 and the variance of
+    # the means is (1/4 + 1/36 + 1/4 + 1/36) / 4 · 32/31 = 5/36 · 32/31.
+    square = 5 / 36 * 32 / 31 / 32
+    n = 1 / 4 / square
+    assert row["std_error"] == pytest.approx(math.sqrt(square))
+    assert 32 < n < 96
+    n *= (norm.ppf(0.975) / student.ppf(0.975, 31)) ** 2
+    low, high = beta.ppf([0.025, 0.975], [n / 2, n / 2 + 1], [n / 2 + 1, n / 2])
+    assert row["method"] == "clopper-pearson"
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
 
 
-def test_unequal_weights_have_fewer_degrees_of_freedom() -> None:
-    values = table([0.2, 0.4, 0.9, 0.1, 0.3, 0.6], w=[10.0, 1, 1, 1, 1, 1])
+def test_few_clusters_of_0_and_1_are_bounded() -> None:
+    """4 users with equal values have as much information as 4 queries, of which 2 have hits."""
+    values = table([1.0] * 10 + [0.0] * 10, user=[query // 5 for query in range(20)])
+    row = pr.summarize(values, "x", cluster="user").row(0, named=True)
+    assert row["method"] == "bounded"
+    low, high = beta.ppf([0.025, 0.975], [2, 3], [3, 2])
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    ("users", "queries", "method"), [(9, 10, "bounded"), (10, 10, "t"), (10, 2, "bounded")]
+)
+def test_methods_of_clusters(users: int, queries: int, method: str) -> None:
+    """Below 10 clusters, or 30 independent queries, t does not hold."""
+    random = np.random.default_rng(0)
+    values = table(
+        list(random.random(users * queries)), user=[each // queries for each in range(users * queries)]
+    ).rename({"x": "rr"})  # fmt: skip
+    assert pr.summarize(values, "rr", cluster="user")["method"].item() == method
+
+
+def test_weighted_values_of_0_and_1_have_the_t_interval() -> None:
+    values = table([1.0, 1.0, 0.0, 0.0] * 10, w=[1.0, 2.0, 2.0, 1.0] * 10)
+    row = pr.summarize(values, "x", weight="w").row(0, named=True)
+    # Σw = 60, Σw² = 100 and n = 36, 90% of 40. The mean is 30 / 60, and Σ(w / 2)² = 25.
+    error = math.sqrt(36 / 35 * 25) / 60
+    low, high = student.interval(0.95, 39, 0.5, error)
+    assert row["method"] == "t"
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    ("outlier", "degrees"),
+    [
+        # (Σe²)² / Σe⁴ - 1 is 1.2, and (n - 1) / 2 with n = 103² / (64² + 39) is more.
+        (0.9, (103**2 / (64**2 + 39) - 1) / 2),
+        (0.5, None),
+    ],
+)
+def test_unequal_weights_have_fewer_degrees_of_freedom(
+    outlier: float, degrees: float | None
+) -> None:
+    weights = np.array([64.0] + [1.0] * 39)
+    x = np.array([outlier] + [0.5 + 0.3 * (-1) ** place for place in range(39)])
+    values = table(list(x), w=list(weights))
     with pytest.warns(RankWarning, match="fewer than 5 degrees of freedom"):
         row = pr.summarize(values, "x", weight="w", details=True).row(0, named=True)
-    x, w = values["x"].to_numpy(), values["w"].to_numpy()
-    mean = (w * x).sum() / w.sum()
-    kish = w.sum() ** 2 / (w**2).sum()
-    e = w * (x - mean)
-    degrees = min((e**2).sum() ** 2 / (e**4).sum(), kish) - 1
-    error = math.sqrt(kish / (kish - 1) * (e**2).sum()) / w.sum()
+    mean, kish = weights @ x / weights.sum(), weights.sum() ** 2 / (weights @ weights)
+    e = weights * (x - mean)
+    error = math.sqrt(kish / (kish - 1) * (e @ e)) / weights.sum()
     assert row["std_error"] == pytest.approx(error)
-    half = student.ppf(0.975, degrees) * error
-    assert row["low"] <= mean - half + 1e-12 or row["high"] >= mean + half - 1e-12
-    assert row["high"] - row["low"] >= 2 * half - 1e-12
+    shape = (e @ e) ** 2 / (e**4).sum()
+    expected = max(min(shape, kish) - 1, (kish - 1) / 2)
+    if degrees is not None:
+        assert expected == pytest.approx(degrees)
+    q = student.ppf(0.975, expected)
+    a = (e**3).sum() / (6 * (e @ e) ** 1.5)
+    assert row["low"] == pytest.approx(min(mean - q * error, hall(mean, error, a, q)))
+    assert row["high"] == pytest.approx(max(mean + q * error, hall(mean, error, a, -q)))
 
 
 def test_equal_clusters_have_their_number_of_degrees_of_freedom() -> None:
@@ -107,7 +199,7 @@ def test_equal_clusters_have_their_number_of_degrees_of_freedom() -> None:
 def test_equal_values_have_no_interval() -> None:
     with pytest.warns(RankWarning, match="all values are equal in 1 row"):
         row = pr.summarize(table([0.5] * 9)).row(0, named=True)
-    assert (row["mean"], row["low"], row["high"]) == (0.5, None, None)
+    assert (row["mean"], row["low"], row["high"], row["method"]) == (0.5, None, None, "none")
 
 
 def test_repeated_queries_are_an_error() -> None:
@@ -117,7 +209,7 @@ def test_repeated_queries_are_an_error() -> None:
 
 
 def test_queries_that_recur_need_a_cluster() -> None:
-    values = pl.DataFrame({"query": [1, 2, 1, 2], "day": [1, 1, 2, 2], "x": [0.1, 0.2, 0.3, 0.4]})
+    values = pl.DataFrame({"query": [1, 2, 1, 2], "day": [1, 1, 2, 2], "x": [0.0, 1.0, 1.0, 0.0]})
     with pytest.warns(RankWarning, match='cluster="query"'):
         pr.summarize(values, "x", query=["query", "day"])
     pr.summarize(values, "x", query=["query", "day"], cluster="query")
@@ -128,13 +220,13 @@ def test_queries_that_recur_need_a_cluster() -> None:
 
 def test_without_queries_each_row_is_one() -> None:
     with pytest.warns(RankWarning, match="each row counts as a query"):
-        row = pr.summarize(pl.DataFrame({"x": [0.0, 0.2, 0.9]})).row(0, named=True)
+        row = pr.summarize(pl.DataFrame({"rr": [0.0, 0.2, 0.9]})).row(0, named=True)
     assert row["queries"] == 3
 
 
 def test_slices_stand_beside_all_queries() -> None:
-    values = table([0.1, 0.3, 0.8, 0.6], country=["DE", "DE", None, None])
-    result = pr.summarize(values, "x", slices="country")
+    values = table([0.1, 0.3, 0.8, 0.6], country=["DE", "DE", None, None]).rename({"x": "rr"})
+    result = pr.summarize(values, "rr", slices="country")
     assert result.select("slice", "value", "mean", "queries").rows() == [
         (None, None, pytest.approx(0.45), 4),
         ("country", None, pytest.approx(0.7), 2),
@@ -155,21 +247,44 @@ def test_repeated_looks_have_wider_intervals() -> None:
     assert many["high"] - many["low"] > one["high"] - one["low"]
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20), st.randoms(use_true_random=False))
-def test_lazy_streaming_and_shuffled_tables_give_the_same(
-    values: list[float], random: object
-) -> None:
-    rows = table(values)
-    shuffled = rows.sample(fraction=1.0, shuffle=True, seed=1)
-    import warnings
+@pytest.mark.parametrize(("queries", "cluster", "method"), [
+    (29, 1, "none"), (30, 1, "sequence"), (90, 10, "none"), (100, 10, "sequence"),
+])  # fmt: skip
+def test_early_looks_have_no_interval(queries: int, cluster: int, method: str) -> None:
+    values = table(list(np.random.default_rng(0).random(queries))).rename({"x": "rr"})
+    values = values.with_columns(user=pl.col("query") // cluster)
+    options: dict[str, Any] = {"cluster": "user"} if cluster > 1 else {}
+    row = pr.summarize(values, "rr", repeated=True, **options).row(0, named=True)
+    assert (row["method"], row["low"] is None) == (method, method == "none")
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RankWarning)
-        eager = pr.summarize(rows)
-        for engine in ("in-memory", "streaming"):
-            lazy = pr.summarize(rows.lazy()).collect(engine=engine)
-            assert_frame_equal(lazy, eager)
-        assert_frame_equal(pr.summarize(shuffled), eager, rel_tol=1e-6, abs_tol=1e-6)
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["rr", "x"]),
+    st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=2, max_size=40),
+    st.sampled_from([{}, {"weight": "w"}, {"cluster": "user"}, {"weight": "w", "cluster": "user"}]),
+    st.sampled_from([0.5, 0.95, 0.9999]),
+)
+@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+def test_intervals_are_within_the_range_and_do_not_depend_on_the_order_of_rows(
+    metric: str, values: list[float], options: dict, confidence: float
+) -> None:
+    rows = table(values).rename({"x": metric}).with_columns(
+        w=1 + pl.col("query") % 3, user=pl.col("query") // 2
+    )  # fmt: skip
+    options = {"confidence": confidence, "details": True, **options}
+    eager = pr.summarize(rows, metric, **options)
+    for engine in ("in-memory", "streaming"):
+        assert_frame_equal(
+            pr.summarize(rows.lazy(), metric, **options).collect(engine=engine), eager
+        )
+    shuffled = pr.summarize(rows.sample(fraction=1.0, shuffle=True, seed=1), metric, **options)
+    assert_frame_equal(shuffled, eager, rel_tol=1e-6, abs_tol=1e-6)
+    row = eager.row(0, named=True)
+    if row["low"] is not None:
+        assert row["low"] <= row["mean"] + 1e-9
+        assert row["high"] >= row["mean"] - 1e-9
+        assert metric == "x" or 0 <= row["low"] <= row["high"] <= 1
 
 
 @pytest.mark.parametrize(
