@@ -13,7 +13,14 @@ from polars_rank.errors import DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed, lazy
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import COMPARISON, Comparison
-from polars_rank.stats.estimate import Facts, Prediction, predicted
+from polars_rank.stats.estimate import (
+    FEW_DIFFERENT,
+    FEW_QUERIES,
+    Facts,
+    Prediction,
+    predicted,
+)
+from polars_rank.stats.inference import T
 from polars_rank.stats.results import COUNT, ResultColumn, returning
 from polars_rank.stats.rows import Rows, outcomes
 from polars_rank.stats.summary import SUMMARY, Summary, warn_rows
@@ -121,7 +128,8 @@ def estimate(
     -----
     RankWarning
         The predicted values of judged queries differ from those of the others, so that they are not
-        a random sample; or as in `compare`.
+        a random sample; few queries are judged, and means have the interval of t; or as in
+        `compare`.
 
     Notes
     -----
@@ -147,7 +155,8 @@ def estimate(
         check_run("baseline", baseline, run, of_people.schema[run])
 
     def estimates() -> tuple[list[Key], Summary]:
-        warn_of_directions(metrics, names)
+        if baseline is not None:
+            warn_of_directions(metrics, names)
         rows, facts = Rows(source), of_people.checked(of_people.collected(of_people.table))
         frame = _joined(of_people, source)
         source.checked(frame.select(pl.exclude("^" + _HUMAN + ".*$")))
@@ -160,6 +169,11 @@ def estimate(
                 _add_differences(rows, group, facts, pairs, baseline)
         made = Summary(rows, confidence) if pairs is None else Comparison(rows, confidence)
         made.warn()
+        warn_rows(
+            (made.inference.method == T) & made.estimate.is_few, rows.texts,
+            f"fewer than {FEW_QUERIES} judged queries, or {FEW_DIFFERENT} that differ from most, "
+            "in {}: the interval assumes a normal distribution",
+        )  # fmt: skip
         warn_rows(
             rows.count("is_selective") > 0, rows.texts,
             "the predicted values of judged queries differ from those of the others in {} "
