@@ -194,7 +194,9 @@ def test_each_package_that_is_imported_is_declared() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         for name in (
             [each.name for each in node.names] if isinstance(node, ast.Import)
-            else [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            else [str(node.module)] if isinstance(node, ast.ImportFrom)
+            else [str(node.args[0].value)]  # modules that are imported with their first attribute
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "_Module" else []
         )
     }  # fmt: skip
     # pyspark[connect] requires grpc.

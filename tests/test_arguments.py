@@ -143,6 +143,7 @@ ARGUMENTS: dict[str, Any] = {
     "join_spans.retrieved": CHUNKS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
+    **{f"judges.estimate.{name}": VALUES_OF_QUERIES for name in ("human", "predicted")},
     "judges.system_agreement.reference": "a",
     "judges.system_agreement.values": OF_JUDGES,
     "plot.at_k.metric": "ndcg",

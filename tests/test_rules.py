@@ -178,6 +178,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         f"judges.{name}": partial(getattr(pr.judges, name), LABELED, by=BOTH)
         for name in ("agreement", "confusion")
     },
+    "judges.estimate": lambda: pr.judges.estimate(VALUES, VALUES, **GROUPED),
     "judges.system_agreement": lambda: pr.judges.system_agreement(
         pr.per_query(LABELED, ["ap", "rr"], by=["judge", *BOTH]), reference="human", by="country"
     ),

@@ -19,7 +19,7 @@ from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name, resolve
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, require_scipy, special
 
 #: The value of a metric for a ranking with one relevant document, by the document's rank.
 _BY_RANK: dict[str, Callable[[int], float]] = {
@@ -184,7 +184,7 @@ def sampled(
         query=query, doc=doc, score=score, label=label, position=position,
         run=run, by=by, ties=ties, rel=rel,
     )  # fmt: skip
-    special()
+    require_scipy()
     groups = evaluation.by
     free(groups, ["metric", "queries", "sampled", "corrected", "std_error"])
     wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
@@ -206,7 +206,7 @@ def sampled(
     })  # fmt: skip
 
     def result(counts: pl.DataFrame) -> pl.DataFrame:
-        np, n, m = numpy(), n_items, n_sampled
+        n, m = n_items, n_sampled
         of_ranks = np.zeros((max(n, *map(len, values_by_rank.values())), len(values_by_rank)))
         for column, values in enumerate(values_by_rank.values()):
             of_ranks[: len(values), column] = values
@@ -249,7 +249,6 @@ def _by_rank(metric: pl.Expr) -> Sequence[float]:
 
 def _bias_variance(of_ranks: Array, m: int, gamma: float) -> Array:
     """Return the corrected value of each metric for each sampled rank."""
-    np = numpy()
     n, depth = len(of_ranks), int(of_ranks.any(axis=1).sum())
     trial = np.arange(m + 1)
     # The product of two binomial probabilities of m trials is one of 2 m trials.
@@ -271,7 +270,6 @@ def _maximum_likelihood(places: Array, counts: Array, of_ranks: Array, m: int) -
     The mean of the expected values is the mean of the metric over the most likely distribution of
     ranks. The EM algorithm starts with equal weights of all ranks; its last step is that mean.
     """
-    np = numpy()
     depth = int(of_ranks.any(axis=1).sum())
     nodes, sizes = np.array(_nodes(len(of_ranks), m, depth)).T
     likelihoods = _probability(m, places[:, None], nodes)
@@ -309,13 +307,12 @@ def _nodes(n: int, m: int, depth: int) -> list[tuple[float, float]]:
 
 
 def _log_choose(m: int, i: Array) -> Array:
-    return -special().betaln(m - i + 1.0, i + 1.0) - math.log(m + 1)
+    return -special.betaln(m - i + 1.0, i + 1.0) - math.log(m + 1)
 
 
 def _probability(m: int, i: Array, q: Array) -> Array:
     """Return the binomial probability of i successes in m trials."""
-    functions = special()
-    return numpy().exp(_log_choose(m, i) + functions.xlogy(i, q) + functions.xlog1py(m - i, -q))
+    return np.exp(_log_choose(m, i) + special.xlogy(i, q) + special.xlog1py(m - i, -q))
 
 
 #: From this number of items per trial on, sums over all ranks are computed as integrals with the
@@ -325,7 +322,7 @@ _MIN_INTEGRATED = 100
 
 def _probability_sums(m: int, n: int) -> Array:
     """Return, for each i of 0 to m, the sum of its binomial probabilities over all n ranks."""
-    np, steps, i = numpy(), n - 1, numpy().arange(m + 1)
+    steps, i = n - 1, np.arange(m + 1)
     if steps < _MIN_INTEGRATED * m:
         q = np.arange(n) / steps
         return np.array([_probability(m, each, q).sum() for each in i])

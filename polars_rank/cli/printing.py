@@ -154,21 +154,21 @@ def _parts(
 
 def _of_comparison(table: pl.DataFrame) -> str:
     """Return the line below a comparison: its queries, and for what its numbers are corrected."""
-    fewest, most = table["queries"].min(), table["queries"].max()
-    queries = f"{fewest:,} to {most:,}" if fewest != most else f"{most:,}"
-    comparisons = int(table["comparisons"].max())
-    corrected = "not corrected for several comparisons"
+    numbers = sorted({*table["queries"]})
+    queries = " to ".join(f"{each:,}" for each in dict.fromkeys((numbers[0], numbers[-1])))
+    comparisons = max(table["comparisons"])
+    corrected = "not corrected"
     if comparisons > 1:
         corrected = f"corrected for {comparisons:,} comparisons"
         corrected += " in each group, and of slices" if comparisons < table.height else ""
-    return f"\n{queries} queries; intervals and p-values are {corrected}\n"
+    return f"{queries} queries; intervals and p-values are {corrected}\n"
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
     """Return the first columns that fit, with text that is shortened; details are hidden first."""
     results, shown = _results(), [*columns]
-    hideable = [each for each in columns[2:-1] if each.name not in _NEVER_HIDDEN]
-    hideable += columns[-1:] if columns[-1].name in ("method", *results) else []
+    hideable = [each for each in columns[2:] if each.name not in _NEVER_HIDDEN]
+    hideable += [each for each in columns[-1:] if each.name == "method"]
     details = [each for each in hideable if each.name in results and results[each.name].is_detail]
     others = [each for each in hideable if each not in details]
     for each in details[::-1]:

@@ -19,7 +19,8 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.metrics.terms import RETRIEVED, SCORE, where
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np
+from polars_rank.stats.inference import exact_bound
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -175,16 +176,13 @@ def _curve(
     tops: pl.Series, has_answer: pl.Series, values: pl.Series, *, limit: float, confidence: float
 ) -> dict[str, Any]:
     """Return the points of the curve of a group as lists, and what describes the whole curve."""
-    np = numpy()
     top = tops.cast(pl.Float64).to_numpy()
     is_right = has_answer.cast(pl.Boolean).to_numpy()
     wrong, right = np.sort(top[~is_right]), np.sort(top[is_right])
     thresholds = np.unique(top[np.isfinite(top)])[::-1]
     answered = wrong.size - np.searchsorted(wrong, thresholds)
     missed = np.searchsorted(right, thresholds)
-    # The inverse of the distribution function is NaN where all are answered.
-    high = special().betaincinv(answered + 1, wrong.size - answered, confidence)
-    high = np.where(answered < wrong.size, high, 1.0)
+    high = exact_bound(answered, wrong.size - answered, 1 - confidence)
     safe = thresholds[high <= limit]  # the bound does not decrease from one threshold to the next
     below = np.searchsorted(wrong, right).sum() + np.searchsorted(wrong, right, "right").sum()
     pairs = wrong.size * right.size
@@ -203,7 +201,6 @@ def _curve(
 
 def _nauc(tops: Array, values: pl.Series) -> float | None:
     """Return the normalized area under the curve of abstention, over queries with a value."""
-    np = numpy()
     table = pl.DataFrame({"top": tops, "value": values.cast(pl.Float64)}).drop_nulls("value")
     # The mean over all orders of queries with equal top scores.
     expected = table.sort("top").select(pl.col("value").mean().over("top")).to_series()

@@ -25,11 +25,11 @@ from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of
 from polars_rank.metrics.names import lower_is_better, output_name
-from polars_rank.stats._arrays import special
+from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import Margin, compare
+from polars_rank.stats.results import deferred
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.value_columns import check_run
-from polars_rank.stats.values import deferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -258,7 +258,7 @@ def robustness_of(
     `per_query`, and `statistics` those of `compare`.
     """
     share("confidence", statistics["confidence"])
-    special()
+    require_scipy()
     margin = Margin.of(statistics["margin"])
     run, schema = columns["run"], schema_of(frame)
     evaluation = Evaluation.of(schema, metrics, **columns)

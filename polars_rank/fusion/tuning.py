@@ -34,7 +34,7 @@ from polars_rank.fusion.procedures import (
     Log,
 )
 from polars_rank.metrics.metric import cutoff
-from polars_rank.stats._arrays import special
+from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
@@ -247,7 +247,7 @@ def _tuning(
     metrics = read_metrics(metric, conventions, "metric")
     if len(metrics) != 1:
         raise ArgumentError(f"`metric` must be one metric; found {len(metrics)}")
-    special()
+    require_scipy()
 
     schema = schema_of(log)
     _, columns = columns_of_runs(log, {**roles, "by": by, "cluster": cluster}, optional=())
@@ -370,7 +370,17 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
         _counted(values, log), log.metric.alias(log.variable.name), baseline=best, run=PROCEDURE,
         query=log.keys, cluster=log.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
+    tested = _within_range(tested, log, is_difference=True)
     return tested.rename({"low": "difference_low", "high": "difference_high"})
+
+
+def _within_range(table: pl.DataFrame, log: Log, *, is_difference: bool = False) -> pl.DataFrame:
+    """Return intervals that do not leave the range of the metric, as corrected values may."""
+    if (known := log.variable.bounds) is None:
+        return table
+    low, high = known
+    ends = (low - high, high - low) if is_difference else known
+    return table.with_columns(pl.col("low", "high").clip(*ends))
 
 
 def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
@@ -425,10 +435,11 @@ def _curve(log: Log) -> pl.DataFrame:
 
 def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
-    return summarize(
+    table = summarize(
         _counted(values, log), log.metric.alias(log.variable.name), run=run, query=log.keys,
         cluster=log.cluster or None,
-    ).select(run, pl.lit(log.variable.name).alias("metric"), "mean", "low", "high", "queries")  # fmt: skip
+    ).select(run, "metric", "mean", "low", "high", "queries")  # fmt: skip
+    return _within_range(table, log)
 
 
 def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from polars_rank._params import integer, share, whole_number
 from polars_rank.frames.tables import framed
 from polars_rank.judges.bootstrap import FEW, Bootstrap, noted, warn_of_few
 from polars_rank.judges.labels import Judgments, Labels
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -213,7 +213,6 @@ def agreement(
 
 def _of_pairs(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
     """Return the rows of pairs of judges."""
-    np = numpy()
     statistics = partial(pair_statistics, values=labels.values)
     at_once = max(1, _COLUMNS // len(labels.values) ** 2)
     rows: list[_Row] = []
@@ -287,7 +286,6 @@ def unit_statistics(pairs: Array, coincidences: Array, values: Array) -> Mapping
 
 def _ac2(pairs: Array, number: Array, squares: Array) -> Array:
     """Return AC2; its chance agreement depends on the number of categories."""
-    np = numpy()
     categories = len(squares)
     if categories == 1:
         return np.full(number.shape, np.nan)
@@ -310,7 +308,6 @@ def _beyond_chance(observed: Array, expected: Array) -> Array:
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
     """Return a ratio, NaN if the denominator is 0."""
-    np = numpy()
     shape = np.broadcast_shapes(numerator.shape, denominator.shape)
     quotient = np.full(shape, np.nan)
     return np.divide(numerator, denominator, out=quotient, where=denominator > 0)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from polars_rank.errors import warn
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.query_hash import mixed
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ class Bootstrap:
         maps sums over clusters to a value for each name. The result has an axis of the four numbers
         and an axis of names. What is undefined is NaN.
         """
-        np = numpy()
         flat = sums.reshape(len(keys), -1).astype(float)
         size = max(1, _CELLS // flat.shape[1])
         parts = []
@@ -83,7 +82,6 @@ class Bootstrap:
 
 def _quantile(values: Array, defined: Array, share: float) -> Array:
     """Return a quantile of the `defined` first values of each column, which are sorted."""
-    np = numpy()
     last = np.maximum(defined - 1, 0)
     place = share * last
     below = np.floor(place).astype(int)
@@ -114,7 +112,6 @@ def clusters(key: Array, cells: int) -> tuple[Array, Array]:
     A cluster is a key, such as a query. If there are too many, they are put into clusters at
     random; `cells` is the number of sums of a cluster.
     """
-    np = numpy()
     keys, cluster = np.unique(key.astype(np.uint64), return_inverse=True)
     most = min(_MOST_CLUSTERS, max(_LEAST_CLUSTERS, _ALL_CELLS // cells))
     if len(keys) <= most:
@@ -130,7 +127,6 @@ def warn_of_few(units: int, name: str = "queries") -> None:
 
 def _poisson_sums(keys: Array, values: Array, n_resamples: int, seed: int) -> Array:
     """Return the sums (n_resamples x columns) of rows under their Poisson(1) weights."""
-    np = numpy()
     words = -(-n_resamples // _DRAWS)
     steps = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
     start = mixed(keys + np.uint64(seed * _ODD % 2**64))
@@ -151,7 +147,6 @@ def _poisson_sums(keys: Array, values: Array, n_resamples: int, seed: int) -> Ar
 @cache
 def _poisson_counts() -> Array:
     """Return the Poisson(1) variate of each number of 16 bits."""
-    np = numpy()
     steps = [sum(math.exp(-1) / math.factorial(j) for j in range(k + 1)) for k in range(9)]
     numbers = np.arange(2**16)
     return sum((numbers >= round(2**16 * step)).astype(np.float64) for step in steps)

@@ -16,9 +16,9 @@ from polars_rank.columns import Columns, check_single
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np, require_scipy
 from polars_rank.stats.query_hash import query_key
-from polars_rank.stats.values import deferred
+from polars_rank.stats.results import deferred
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
@@ -47,7 +47,6 @@ class Labels(NamedTuple):
 
     def pair_counts(self, first: int, second: int) -> Array:
         """Return the numbers of documents by cluster, and grade of the first and second judge."""
-        np = numpy()
         number = len(self.values)
         grade = np.full(len(self.cluster), -1, dtype=np.int16)
         grade[self.documents[first]] = self.grades[first]
@@ -66,7 +65,6 @@ class Labels(NamedTuple):
         document is 1; in the second, it is the number of its labels (Krippendorff's coincidences).
         Return also the number of these documents, and of those with one label.
         """
-        np = numpy()
         number = len(self.values)
         cells = np.concatenate(self.documents).astype(np.int64)
         cells *= number
@@ -109,7 +107,7 @@ class Judgments:
         rows: Callable[[Labels], Sequence[tuple[Any, ...]]],
     ) -> pl.LazyFrame:
         """Return the table of the rows of all groups, with the columns `by` and `schema`."""
-        numpy()
+        require_scipy()
         by = names("by", self.by)
         free(by, schema)
         plan = self._documents(judgments)
@@ -149,16 +147,7 @@ class Judgments:
                 f"({number_of(rows[lacking[0]], 'row')}); check that the labels were joined by the "
                 "right keys, or drop these rows"
             )
-        if self.reference is not None and str(self.reference) not in judges:
-            raise DataError(
-                f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
-                f"{short(judges)}.{hint(str(self.reference), judges)}"
-            )
-        if len(judges) < 2:
-            raise DataError(
-                f"column {self.judge!r} (`judge`) has only one judge, {judges[0]!r}; agreement "
-                "needs two"
-            )
+        check_judges(self.judge, judges, None if self.reference is None else str(self.reference))
 
     @cached_property
     def values(self) -> list[float] | None:
@@ -220,7 +209,7 @@ class Judgments:
     def _values(self, documents: pl.DataFrame) -> Array:
         """Return the grades of all judges and groups, in ascending order."""
         if self.values is not None:
-            return numpy().array(self.values)
+            return np.array(self.values)
         values = documents.get_column(_GRADE).explode().unique().sort()
         _check_number(len(values))
         return values.cast(pl.Float64).to_numpy()
@@ -234,7 +223,6 @@ class Judgments:
 
     def _coded(self, documents: pl.DataFrame, values: Array, judges: Sequence[str]) -> Labels:
         """Return the labels of a group; raise if a judge gave a document two different ones."""
-        np = numpy()
         pairs = self._pairs(judges)
         cells = len(pairs) * len(values) ** 2
         hashes, cluster = clusters(documents.get_column(_KEY).to_numpy(), cells)
@@ -267,6 +255,19 @@ class Judgments:
             of_documents.append(document[kept])
             of_grades.append(grade[kept])
         return Labels(judges, pairs, of_documents, of_grades, values, cluster[order], hashes)
+
+
+def check_judges(column: str, judges: Sequence[Any], reference: Any) -> None:
+    """Raise `DataError` if the reference is not among the judges, or if there are no two."""
+    if reference is not None and reference not in judges:
+        raise DataError(
+            f"no rows of the judge {reference!r} (`reference`); judges: {short(judges)}."
+            f"{hint(str(reference), [*map(str, judges)])}"
+        )
+    if len(judges) < 2:
+        raise DataError(
+            f"column {column!r} (`judge`) has only the judge {judges[0]!r}; agreement needs two"
+        )
 
 
 def _check_number(grades: int) -> None:

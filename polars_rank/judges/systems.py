@@ -10,17 +10,16 @@ import polars as pl
 
 from polars_rank._params import Names, free, integer, names, share, whole_number
 from polars_rank.columns import Columns
-from polars_rank.errors import DataError, hint, number_of, short, warn
+from polars_rank.errors import DataError, number_of, warn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.judges.labels import check_judges
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.comparison import Comparison
-from polars_rank.stats.groups import Group
-from polars_rank.stats.inference import NONE
-from polars_rank.stats.results import labels
+from polars_rank.stats.results import deferred, first_few, labels
 from polars_rank.stats.rows import rows_of_pairs
 from polars_rank.stats.value_columns import Variable, check_run
-from polars_rank.stats.values import Values, deferred, first_few
+from polars_rank.stats.values import Group, Values
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -41,8 +40,6 @@ _SCHEMA = {
 }
 #: A larger share of the reference's queries without values of both judges leads to a warning.
 _MOST_DROPPED = 0.05
-#: The better run of a pair, by the verdict of `compare`.
-_SIGNS = {"better": 1.0, "worse": -1.0}
 
 
 @framed
@@ -239,17 +236,13 @@ class _Agreement:
 
     def _judges(self, found: set[Any]) -> list[Any]:
         """Return the judges other than the reference, in sorted order."""
-        column = f"column {self.judge!r} (`judge`)"
         if None in found:
-            raise DataError(f"{column} has nulls; drop these rows, or fill in a name")
-        judges = pl.Series([*found], dtype=self.source.schema[self.judge]).sort().to_list()
-        if judges and self.reference not in judges:
             raise DataError(
-                f"no values of the judge {self.reference!r} (`reference`); judges: "
-                f"{short(judges)}.{hint(str(self.reference), [*map(str, judges)])}"
+                f"column {self.judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
             )
-        if len(judges) == 1:
-            raise DataError(f"{column} has only the judge {judges[0]!r}; agreement needs two")
+        judges = pl.Series([*found], dtype=self.source.schema[self.judge]).sort().to_list()
+        if judges:
+            check_judges(self.judge, judges, self.reference)
         return [each for each in judges if each != self.reference]
 
     def _check_runs(self, key: tuple[Any, ...], of_judges: Mapping[Any, Group]) -> None:
@@ -268,11 +261,7 @@ class _Agreement:
                 )
 
     def _add(
-        self,
-        key: tuple[Any, ...],
-        variable: Variable,
-        judge: Any,
-        of_judges: Mapping[Any, Group],
+        self, key: tuple[Any, ...], variable: Variable, judge: Any, of_judges: Mapping[Any, Group]
     ) -> None:
         """Add the rows of a judge."""
         some = next(iter(of_judges.values()))
@@ -310,7 +299,6 @@ class _Agreement:
                 note = f"no query has values of both judges for all runs{positive}"
             yield from ((name, None, None, None, note) for name in (*CORRELATIONS, *_WINNERS))
             return
-        np = numpy()
         group = Group(self.source, (), common)
         blocks = np.arange(common.height).reshape(2 * runs, -1)
         texts = common.select(self.judge, str(self.source.run))[blocks[:, 0]].rows()
@@ -337,12 +325,11 @@ class _Agreement:
         self, common: pl.DataFrame, variable: Variable
     ) -> tuple[Sequence[float | None], str]:
         """Return the shares of pairs of runs with the same and opposite winners, and a note."""
-        np = numpy()
         source = replace(self.source, table=common.lazy(), metrics=[variable], by=(self.judge,))
         rows = rows_of_pairs(source)
         comparison = Comparison(rows, self.bootstrap.confidence)
-        signs = np.array([_SIGNS.get(each, 0.0) for each in comparison.verdicts])
-        signs = np.where(comparison.inference.method == NONE, np.nan, signs).reshape(2, -1)
+        p_values, sign = comparison.p_values, np.sign(rows.estimate.mean)
+        signs = np.where(p_values < 1 - comparison.confidence, sign, 0 * p_values).reshape(2, -1)
         if unknown := int(np.isnan(signs).any(axis=0).sum()):
             return (None, None), f"no interval for {number_of(unknown, 'pair')} of runs"
         product = signs[0] * signs[1]
@@ -365,7 +352,6 @@ def correlations(sums: Array, *, lower_is_better: bool = False) -> Mapping[str, 
     The last axis has the sums of the runs under the reference, those of the same runs under the
     judge, and the sum of weights.
     """
-    np = numpy()
     rows = sums.reshape(-1, sums.shape[-1])
     runs = rows.shape[1] // 2
     result = np.full((len(CORRELATIONS), len(rows)), np.nan)
@@ -384,7 +370,6 @@ def correlations(sums: Array, *, lower_is_better: bool = False) -> Mapping[str, 
 
 def _signs(means: Array) -> Array:
     """Return for each pair of runs 1 if the second is better, -1 if it is worse, 0 for ties."""
-    np = numpy()
     order = np.argsort(-means, axis=1, kind="stable")
     ordered = np.take_along_axis(means, order, axis=1)
     differ = -np.diff(ordered, axis=1) > _TIE * abs(means).max(axis=1, keepdims=True)
@@ -395,7 +380,6 @@ def _signs(means: Array) -> Array:
 
 def _tau_b(reference: Array, judge: Array) -> Array:
     """Return Kendall's tau_b."""
-    np = numpy()
     difference = (reference * judge).sum(axis=(1, 2))
     untied = [np.count_nonzero(each, axis=(1, 2)).astype(float) for each in (reference, judge)]
     return difference / np.sqrt(untied[0] * untied[1])
@@ -407,7 +391,6 @@ def _tau_ap(reference: Array, judge: Array) -> Array:
     A run at rank i has the share of concordant runs among the i - 1 above it. Each rank of its ties
     is equally likely; runs that are tied with it are concordant in half of the orders.
     """
-    np = numpy()
     runs = judge.shape[1]
     harmonic = np.concatenate([[0.0], (1 / np.arange(1.0, runs + 1)).cumsum()])
     is_above = judge > 0

@@ -15,7 +15,7 @@ from polars_rank.plot.drawing import non_empty
 from polars_rank.plot.runs import groups
 from polars_rank.stats import value_columns
 from polars_rank.stats import values as of_queries
-from polars_rank.stats.groups import UNDEFINED, Group
+from polars_rank.stats.values import UNDEFINED, Group
 
 if TYPE_CHECKING:
     from polars_rank._params import Names

@@ -30,7 +30,7 @@ from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
-from polars_rank.stats._arrays import special
+from polars_rank.stats._arrays import require_scipy
 
 if TYPE_CHECKING:
     import os
@@ -210,7 +210,7 @@ def write_report(
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
-    special()
+    require_scipy()
     rows = lazy(log, "log", collects=True)
     question = Question.of(
         rows, metrics, rules=rules, undecided=undecided, progress=progress, **parameters

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from importlib import import_module
+from typing import Any, TypeAlias
 
 from polars_rank.errors import missing_extra
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 #: An array of NumPy.
 Array: TypeAlias = Any
@@ -16,27 +14,27 @@ Array: TypeAlias = Any
 EXTRA = "stats"
 
 
-def numpy() -> ModuleType:
-    """Return NumPy; raise `MissingExtraError` if it is not installed."""
-    try:
-        import numpy as np  # noqa: PLC0415  (an extra)
-    except ImportError as error:
-        raise missing_extra(EXTRA, error) from error
-    return np
+class _Module:
+    """A module that is imported with its first attribute."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = getattr(import_module(self._name), name)
+        except ImportError as error:
+            raise missing_extra(EXTRA, error) from error
+        setattr(self, name, value)
+        return value
 
 
-def special() -> ModuleType:
-    """Return scipy.special, which takes a third of the time of scipy.stats to import."""
-    try:
-        from scipy import special as module  # noqa: PLC0415  (an extra)
-    except ImportError as error:
-        raise missing_extra(EXTRA, error) from error
-    return module  # type: ignore[no-any-return]
+np: Any = _Module("numpy")
+#: It takes a third of the time of scipy.stats to import.
+special: Any = _Module("scipy.special")
+stats: Any = _Module("scipy.stats")
 
 
-def stats() -> ModuleType:
-    """Return scipy.stats."""
-    special()
-    from scipy import stats as module  # noqa: PLC0415
-
-    return module  # type: ignore[no-any-return]
+def require_scipy() -> None:
+    """Raise `MissingExtraError` if scipy is not installed."""
+    special.__getattr__("ndtri")

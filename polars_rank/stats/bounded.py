@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 _POINTS, _STEP = 125, 0.08
 #: The largest number of different values; more are rounded away from the mean.
 _MOST = 2**12
+#: Doublings of the distance at which a bound of a ratio is looked for.
+_DOUBLINGS = 40
 #: Steps and precision of a bound, and of the place where the path crosses the real axis.
 _STEPS, _PRECISION, _CLOSE = 80, 1e-12, 1e-3
 
 
 def _positive(values: Array, weights: Array | None) -> float:
     """Return P(Σ G w x > 0) for independent exponential variables G."""
-    np = numpy()
     terms = values if weights is None else values * weights
     size = np.abs(terms).max()
     if not size or terms.max() <= 0:
@@ -47,7 +48,6 @@ def _tail(terms: Array, number: Array) -> float:
     It is the integral of M(s) / s with M(s) = Π 1 / (1 - s a), on a path that crosses the real axis
     where M(s) / s is smallest, and bends as the path of steepest descent there.
     """
-    np = numpy()
     if terms[-1] <= 0:
         return 0.0
     a = terms / terms[-1]
@@ -67,8 +67,10 @@ def _tail(terms: Array, number: Array) -> float:
     v = _STEP * np.arange(_POINTS)
     path = s + width * (bend * (np.cosh(v) - 1) + 1j * np.sinh(v))
     steps = width * (bend * np.sinh(v) + 1j * np.cosh(v))
-    values = np.exp(-(np.log1p(-np.multiply.outer(path, a)) @ number)) * steps / path
-    return float(_STEP / math.pi * (values.imag.sum() - values.imag[0] / 2))
+    real, imaginary = 1 - np.multiply.outer(path.real, a), -np.multiply.outer(path.imag, a)
+    lengths, angles = np.log(real**2 + imaginary**2) @ number / 2, np.arctan2(imaginary, real)
+    values = (np.exp(-lengths - 1j * (angles @ number)) * steps / path).imag
+    return float(_STEP / math.pi * (values.sum() - values[0] / 2))
 
 
 def p_value(values: Array, weights: Array | None, end: float, side: int) -> float:
@@ -77,7 +79,6 @@ def p_value(values: Array, weights: Array | None, end: float, side: int) -> floa
     The side is -1 for means of at most 0, and 1 for means of at least 0. A unit that the sample
     does not have has the largest weight.
     """
-    np = numpy()
     of_end = None if weights is None else np.append(weights, weights.max())
     return _positive(side * np.append(values, end), of_end)
 
@@ -93,19 +94,41 @@ def bounds(
     values: Array, weights: Array | None, low: float, high: float, alpha: float
 ) -> tuple[float, float]:
     """Return the interval of the mean at the level 1 - `alpha`, within the range."""
-    mean = float(numpy().average(values, weights=weights))
+    mean = float(np.average(values, weights=weights))
     return (
-        _root(lambda m: p_value(values - m, weights, low - m, -1), alpha / 2, mean, low),
-        _root(lambda m: p_value(values - m, weights, high - m, 1), alpha / 2, mean, high),
+        root(lambda m: p_value(values - m, weights, low - m, -1), alpha / 2, mean, low),
+        root(lambda m: p_value(values - m, weights, high - m, 1), alpha / 2, mean, high),
     )
 
 
-def _root(p_values: Callable[[float], float], alpha: float, inside: float, outside: float) -> float:
+def ratio_bound(
+    differences: Array, base: Array, weights: Array | None, ends: tuple[float, float],
+    ratio: float, sign: float, side: int, tail: float,
+) -> float:  # fmt: skip
+    """Return a bound of the ratio of the mean of differences and the size of the baseline's mean.
+
+    `ends` is the range of the values, and `sign` that of the baseline's mean. NaN if no ratio on
+    this side is outside: the baseline's mean may be 0.
+    """
+
+    def p_values(q: float) -> float:
+        of_base = [(1 + sign * q) * each for each in ends]
+        end = ends[0] - max(of_base) if side < 0 else ends[1] - min(of_base)
+        return p_value(differences - sign * q * base, weights, end, side)
+
+    for doubling in range(_DOUBLINGS):
+        outside = ratio + side * 0.1 * 2**doubling
+        if p_values(outside) < tail:
+            return root(p_values, tail, ratio, outside)
+    return math.nan
+
+
+def root(p_values: Callable[[float], float], alpha: float, inside: float, outside: float) -> float:
     """Return where a p-value falls to `alpha` between a point inside an interval and one outside.
 
     The quantiles of p-values are nearly linear, so that secants are close (Illinois method).
     """
-    ndtri, target = special().ndtri, float(special().ndtri(alpha))
+    ndtri, target = special.ndtri, float(special.ndtri(alpha))
 
     def distance(point: float) -> float:
         return float(ndtri(min(max(p_values(point), 1e-300), 1 - 1e-16))) - target

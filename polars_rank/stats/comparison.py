@@ -10,17 +10,12 @@ import polars as pl
 from polars_rank._params import Names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, warn
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT
-from polars_rank.stats.inference import NONE
+from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
-from polars_rank.stats.summary import (
-    ESTIMATE_COLUMNS,
-    METHOD,
-    SLICE_COLUMNS,
-    Summary,
-)
+from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
 
@@ -69,7 +64,7 @@ class Comparison(Summary):
         self, rows: Rows, confidence: float, margin: Margin = NO_MARGIN, *,
         correction: bool = True, repeated: bool = False, min_queries: int = 0,
     ) -> None:  # fmt: skip
-        np, lower = numpy(), rows.source.lower_is_better
+        lower = rows.source.lower_is_better
         is_whole = np.array([key.slice is None for key in rows.keys], dtype=bool)
         known = is_whole | (rows.estimate.n >= min_queries)
         super().__init__(rows, confidence, repeated=repeated, differences=True, known=known)
@@ -79,8 +74,8 @@ class Comparison(Summary):
         if correction:
             found = rows.levels(self.inference, alpha, is_repeated=repeated)
         else:
-            found = (self.inference.p_values(alpha), np.full(len(rows.keys), alpha),
-                     np.ones(len(rows.keys)))  # fmt: skip
+            every = np.ones(len(rows.keys))
+            found = self.inference.at(alpha).p_values(alpha), alpha * every, every
         self.p_values, self.levels, self.comparisons = found
 
     @property
@@ -91,23 +86,28 @@ class Comparison(Summary):
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The corrected intervals."""
-        return self.inference.bounds(self.levels)
+        return self.corrected.bounds(self.levels)
+
+    @cached_property
+    def corrected(self) -> Inference:
+        """The estimates with the methods of the corrected intervals."""
+        return self.inference.at(self.levels)
 
     @property
     def methods(self) -> list[str]:
         """The method of each interval."""
-        return [*self.inference.at(self.levels).method]
+        return [*self.corrected.method]
 
     @property
     def relative_difference(self) -> Array:
         """The differences as shares of the baselines' means."""
-        base = numpy().abs(self.estimate.base)
-        return numpy().where(base > 0, self.estimate.mean / base, numpy().nan)
+        base = np.abs(self.estimate.base)
+        return np.where(base > 0, self.estimate.mean / base, np.nan)
 
     @cached_property
     def relative_bounds(self) -> tuple[Array, Array]:
         """The intervals of the relative differences, at the level of `bounds`."""
-        return self.inference.relative_bounds(self.levels)
+        return self.corrected.relative_bounds(self.levels)
 
     @property
     def contribution(self) -> Array:
@@ -117,12 +117,11 @@ class Comparison(Summary):
             key: weight for key, weight in zip(keys, e.weight, strict=True) if key.slice is None
         }
         totals = [whole[key._replace(slice=None, value=None)] for key in keys]
-        return e.mean * e.weight / numpy().array(totals)
+        return e.mean * e.weight / np.array(totals)
 
     @cached_property
     def verdicts(self) -> list[str]:
         """A word for each row, by which a run can be shipped or not."""
-        np = numpy()
         low, high = self._turned(self.bounds)
         low_of_margin, high_of_margin = low, high
         if self.margin.is_relative:
@@ -150,13 +149,12 @@ class Comparison(Summary):
 
     def _turned(self, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return bounds of the difference in which higher is better."""
-        np, (low, high) = numpy(), bounds
+        (low, high) = bounds
         return np.where(self.is_lower, -high, low), np.where(self.is_lower, -low, high)
 
     @property
     def reasons(self) -> list[str | None]:
         """Why a verdict is not about an interval of the difference; else None."""
-        np = numpy()
         unbounded = np.isnan(self.relative_bounds[0]) if self.margin.is_relative else None
         reasons: list[str | None] = []
         for place, verdict in enumerate(self.verdicts):
@@ -379,7 +377,7 @@ def compare(
 def _warn_of_missing(rows: Rows) -> None:
     """Warn of queries that are not compared."""
     source, queries, missing = rows.source, rows.estimate.n, rows.count("missing")
-    whole = numpy().array([key.slice is None for key in rows.keys], dtype=bool)
+    whole = np.array([key.slice is None for key in rows.keys], dtype=bool)
     many = whole & (missing > MANY_MISSING * (queries + missing))
     if count := int(many.sum()):
         place = int(many.argmax())

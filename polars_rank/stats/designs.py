@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank._params import share
 from polars_rank.errors import ArgumentError
-from polars_rank.stats._arrays import special, stats
+from polars_rank.stats._arrays import require_scipy, special, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Design:
                 f"`power` must be above 1 - `confidence` = {1 - self.confidence:g}, the power for "
                 f"no difference; found {self.power!r}"
             )
-        stats()
+        require_scipy()
 
     def of(self, comparisons: int) -> Design:
         """Return the test that is corrected for a number of comparisons."""
@@ -46,14 +46,13 @@ class Design:
 
     def power_of(self, units: float, effect: float) -> float:
         """Return the power for an effect: a difference in standard deviations of a unit."""
-        distributions = stats()
         degrees, noncentral = units - 1, effect * math.sqrt(units)
-        critical = distributions.t.isf((1 - self.confidence) / 2, degrees)
+        critical = stats.t.isf((1 - self.confidence) / 2, degrees)
         if noncentral > _LARGE:
-            return float(distributions.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
-        other = float(distributions.nct.cdf(-critical, degrees, noncentral))
+            return float(stats.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
+        other = float(stats.nct.cdf(-critical, degrees, noncentral))
         other = 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
-        return float(distributions.nct.sf(critical, degrees, noncentral)) + other
+        return float(stats.nct.sf(critical, degrees, noncentral)) + other
 
     def needed(self, effect: float) -> float | None:
         """Return the number of units with this power, at least 2; None above 2^62."""
@@ -92,7 +91,7 @@ class Width(NamedTuple):
         degrees = self.units * share - 1
         if not (self.error > 0 and degrees > 0):
             return math.nan
-        q = float(special().stdtrit(degrees, (1 + self.confidence) / 2))
+        q = float(special.stdtrit(degrees, (1 + self.confidence) / 2))
         return 2 * q * self.error / math.sqrt(share)
 
     def with_n(self, added: int) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def spread_interval(
     variance for this kurtosis, (2 / (n - 1) + (kurtosis - 3) / n) σ⁴.
     """
     degrees, tail = _degrees(units, kurtosis), (1 - confidence) / 2
-    quantile = special().gammaincinv
+    quantile = special.gammaincinv
     high, low = (2 * float(quantile(degrees / 2, share)) for share in (tail, 1 - tail))
     return std * math.sqrt(degrees / low), std * math.sqrt(degrees / high) if high else math.inf
 
@@ -144,7 +143,7 @@ def effect_interval(
     """Return the confidence interval of an effect, by the delta method."""
     of_spread = effect * effect * units / _degrees(units, kurtosis) / 2
     error = math.sqrt(max(1 - skewness * effect + of_spread, 0.0) / units)
-    half = float(special().stdtrit(units - 1, (1 + confidence) / 2)) * error
+    half = float(special.stdtrit(units - 1, (1 + confidence) / 2)) * error
     return effect - half, effect + half
 
 

@@ -11,11 +11,12 @@ estimate of the queries' differences, and a slice is the estimate of some querie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 
 #: Numbers above it have squares that cannot be added without loss.
 LARGE = 1e150
@@ -33,8 +34,8 @@ FEW_QUERIES, FEW_CLUSTERS, FEW_DIFFERENT, SAME_SHARE = 30, 10, 10, 0.01
 _FAR = 9.0
 #: Number of values that often show that more than `FEW_DIFFERENT` differ.
 _EXAMPLES = 1_000
-#: Below this p-value, judged queries are not a random sample.
-_SELECTIVE = 0.001
+#: Number of units whose powers are added at once.
+_BLOCK = 2**13
 
 
 class Facts(NamedTuple):
@@ -73,6 +74,12 @@ class Facts(NamedTuple):
             return self.bounds[1] - self.bounds[0]
         return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
 
+    def ends(self, *, is_difference: bool) -> tuple[float, float]:
+        """Return the range of means, or of differences; infinite if it is unknown."""
+        if self.bounds is None:
+            return -math.inf, math.inf
+        return (-self.range, self.range) if is_difference else self.bounds
+
     @property
     def size(self) -> float:
         """The largest absolute value, to which rounding errors are proportional."""
@@ -97,7 +104,7 @@ class Units(NamedTuple):
     @classmethod
     def of(cls, size: int, weight: Array | None, unit: Array | None) -> Units:
         """Return the units of a number of queries, given the number of the unit of each."""
-        np, of_unit, place, numbers = numpy(), weight, None, None
+        of_unit, place, numbers = weight, None, None
         if unit is not None:
             numbers, place = np.unique(unit, return_inverse=True)
             of_unit = np.bincount(place, weight)
@@ -108,18 +115,21 @@ class Units(NamedTuple):
         number = size if of_unit is None else len(of_unit)
         return cls(weight, place, numbers, of_unit, number, total, effective)
 
+    def total_of(self, values: Array) -> Array:
+        """Return the weighted sum of each row of values."""
+        sums: Array = values.sum(axis=1) if self.weight is None else values @ self.weight
+        return sums
+
     def sums(self, values: Array) -> Array:
         """Return the weighted sums of rows of values over the queries of each unit."""
-        np = numpy()
         weighted = values if self.weight is None else values * self.weight
         if self.place is None:
             return weighted
         sums = [np.bincount(self.place, each) for each in np.atleast_2d(weighted)]
-        return np.array(sums).reshape(*values.shape[:-1], -1)
+        return np.array(sums, dtype=float).reshape(*values.shape[:-1], -1)
 
     def has_few_different(self, values: Array, tolerance: float) -> bool:
         """Return whether fewer than `FEW_DIFFERENT` units differ from the commonest value."""
-        np = numpy()
         step = max(len(values) // _EXAMPLES, 1)
         for each in dict.fromkeys((step, 1)):  # often, some values show that more differ
             ordered = np.sort(values[::each])
@@ -178,18 +188,18 @@ class Estimate:
         All rows have the same queries, with their weights (by default 1) and the numbers of their
         units (by default, each query is one). `base` has the values of the baseline.
         """
-        np = numpy()
         x = np.atleast_2d(values)
         rows, size = x.shape
         units = Units.of(size, weight, unit)
         total, effective = units.total, units.effective
-        mean = (x.sum(axis=1) if weight is None else x @ weight) / total
+        mean = units.total_of(x) / total
         deviations = x - mean[:, None]
-        spread = deviations if weight is None else deviations * weight
-        spread = np.einsum("kn,kn->k", spread, deviations) / total
         y = units.sums(deviations)
-        squared = y * y
-        squares, cubes = squared.sum(axis=1), np.einsum("kn,kn->k", squared, y)
+        squares, cubes, fourth = _power_sums(y)
+        spread = squares / total
+        if units.of_unit is not None:
+            spread = units.total_of(deviations**2) / total
+        del deviations
         error = std = np.full(rows, np.nan)
         if effective > ONE_UNIT:
             of_unit = np.sqrt(squares * effective) / total
@@ -199,7 +209,6 @@ class Estimate:
         if size > 1:
             std = np.sqrt(spread * size / (size - 1))
             std = np.where(std <= ROUNDING * facts.size, 0.0, std)
-        fourth = np.einsum("kn,kn->k", squared, squared)
         queries = np.full(rows, float(size))
         if units.of_unit is not None:
             queries = np.clip(np.where(error > 0, spread / error**2, effective), effective, size)
@@ -209,10 +218,9 @@ class Estimate:
             is_same[:] = [units.has_few_different(each, tolerance) for each in x]
         is_few = is_same | (np.maximum(queries, units.number) < FEW_QUERIES)
         is_few |= unit is not None and units.number < FEW_CLUSTERS
-        is_kept = is_few | (error == 0)
-        if facts.bounds is not None:
-            low, high = (-facts.range, facts.range) if is_difference else facts.bounds
-            is_kept |= (mean - _FAR * error < low) | (mean + _FAR * error > high)
+        low, high = facts.ends(is_difference=is_difference or base is not None)
+        leaves = (mean - _FAR * error < low) | (mean + _FAR * error > high)
+        is_kept = is_few | (error == 0) | leaves
         sample = np.full(rows, None)
         for row in np.flatnonzero(is_kept):
             kept = np.stack([x[row], base]) if is_relative else x[row]
@@ -220,7 +228,7 @@ class Estimate:
             sample[row] = kept, units.of_unit
         products, of_base = np.full((rows, 12), np.nan), np.full(rows, np.nan)
         if base is not None:
-            of_base[:] = (base.sum() if weight is None else base @ weight) / total
+            of_base[:] = units.total_of(base[None]) / total
         if base is not None and is_relative:
             other = units.sums(base - of_base[0])
             products[0] = [
@@ -237,7 +245,7 @@ class Estimate:
             cubes / squares**1.5 / 6, spread + mean**2, queries,
             of_rows(np.inf if unit is None else effective - 1), is_same, is_few, of_base, products,
             sample,
-        ), y / total, units.numbers  # fmt: skip
+        ), np.divide(y, total, out=y), units.numbers  # fmt: skip
 
     def __getitem__(self, rows: Array) -> Estimate:
         return Estimate(**{name: each[rows] for name, each in vars(self).items()})
@@ -245,11 +253,22 @@ class Estimate:
     @classmethod
     def stack(cls, estimates: Sequence[Estimate]) -> Estimate:
         """Return the rows of several estimates."""
-        np = numpy()
         parts = estimates or [cls.of(np.zeros((0, 1)), Facts.of(None, None, None, None))[0]]
         return cls(*(
             np.concatenate([getattr(each, name.name) for each in parts]) for name in fields(cls)
         ))  # fmt: skip
+
+
+def _power_sums(values: Array) -> tuple[Array, Array, Array]:
+    """Return the sums of squares, cubes and fourth powers of rows, in blocks that fit the cache."""
+    sums = np.zeros((3, len(values)))
+    for start in range(0, values.shape[1], _BLOCK):
+        block = values[:, start : start + _BLOCK]
+        square = block * block
+        sums[0] += square.sum(axis=1)
+        sums[1] += np.einsum("kn,kn->k", square, block)
+        sums[2] += np.einsum("kn,kn->k", square, square)
+    return sums[0], sums[1], sums[2]
 
 
 def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: Array) -> Array:
@@ -258,113 +277,21 @@ def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: A
     If Kish's effective number n is below 90% of the number of units, it is (Σy²)² / Σy⁴ - 1 for
     their deviations y, from (n - 1) / 2 to n - 1.
     """
-    np = numpy()
     shape = squares**2 / fourth
     shape = np.where(np.isfinite(shape), shape, effective)
     fewer = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
     return np.where(effective < UNEQUAL * units, fewer, units - 1.0)
 
 
-class Prediction(NamedTuple):
-    """How predicted values change an estimate."""
-
-    #: The weight λ of the predicted values, and the number of queries that have no others.
-    weight: float
-    others: int
-    #: The number of judged queries alone that would give the same standard error.
-    effective_queries: float
-    #: Whether the judge's mean differs between judged and other queries with p < 0.001.
-    is_selective: bool
-
-
-def predicted(
-    human: Array, judge: Array, is_other: Array, facts: Facts, *, weight: Array | None,
-    unit: Array, is_clustered: bool, is_difference: bool = False,
-) -> tuple[Estimate, Array, Array, Prediction]:  # fmt: skip
-    """Return an estimate from values by people for some queries and by a judge for all.
-
-    For n queries that people judged, with the values H and J by people and by the judge, and N
-    other queries with values J only, the estimate is
-
-        mean(H - λJ over the judged queries) + λ · mean(J over the others)
-
-    (Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023). It is
-    unbiased for any λ if the judged queries are a random sample. The best λ is
-    cov(H, J) / ((1 + n/N) · var(J)). Also return the numbers of the units, which `unit` has for
-    each query, and their influence values. Values are NaN where they are unknown.
-    """
-    np = numpy()
-    known = ~np.isnan(judge)
-    both, others = known & ~np.isnan(human), known & is_other
-
-    def part(x: Array, rows: Array) -> tuple[Estimate, Array, Array]:
-        of_rows = None if weight is None else weight[rows]
-        units = unit[rows] if is_clustered else None
-        found, influence, numbers = Estimate.of(
-            x[rows], facts, weight=of_rows, unit=units, is_difference=is_difference
-        )
-        return found, influence[0], unit[rows] if numbers is None else numbers
-
-    alone, influence, units = part(human, both)
-    judged, of_judged, _ = part(judge, both)
-    other, of_other, other_units = part(judge, others)
-    every, _, _ = part(judge, both | others)
-    variance = every.std[0] ** 2
-    w = np.ones(both.sum()) if weight is None else weight[both]
-    products = w @ ((human[both] - alone.mean) * (judge[both] - judged.mean)) / w.sum()
-    slope = products / ((1 + alone.n / other.n) * variance)
-    best = np.clip(np.where(both.any() & others.any() & (variance > 0), slope, 0.0), 0.0, 1.0)
-    apart = np.sqrt(of_judged @ of_judged + of_other @ of_other)
-    p_value = two_sided(alone.effective - 1, np.abs(judged.mean - other.mean) / apart)
-    is_selective = bool((apart > 0) & (p_value < _SELECTIVE))
-    facts_of = Prediction(float(best[0]), int(others.sum()), float(alone.n[0]), is_selective)
-    if not facts_of.weight:
-        return alone, influence, units, facts_of
-    rest, of_rest, _ = part(human - best * judge, both)
-    shared = np.union1d(units, other_units)
-    parts = np.zeros((2, len(shared)))
-    parts[0, np.searchsorted(shared, units)] = of_rest
-    parts[1, np.searchsorted(shared, other_units)] = best * of_other
-    n = rest.effective
-    factor = np.where(n > 1 + ONE_UNIT, n / (n - 2), np.nan)
-    of_others = np.where(other.effective > ONE_UNIT, other.error**2, variance / other.n)
-    square = (of_rest @ of_rest + 2 * parts[0] @ parts[1]) * factor + best**2 * of_others
-    error = np.sqrt(np.maximum(square, 0.0))
-    # Few queries on which the judge is right do not show that it always is: for proportions, half
-    # a query is added on which it is wrong, in each direction.
-    half = 0.5 / n**2
-    queries = (
-        n * (influence @ influence + half) * n / (n - 1) / (square + half * (1 + best**2) * factor)
-    )
-    degrees = rest.degrees - 1
-    both_parts = parts.sum(axis=0)
-    mean = rest.mean + best * other.mean
-    combined = replace(
-        alone, mean=mean, square=alone.square - alone.mean**2 + mean**2, error=error,
-        degrees=degrees,
-        acceleration=np.array([np.sum(both_parts**3) / np.sum(both_parts**2) ** 1.5 / 6]),
-        share_units=np.fmax(n, queries), sample=np.full(1, None),
-        share_degrees=alone.share_degrees if is_difference else degrees,
-    )  # fmt: skip
-    return (
-        combined,
-        both_parts,
-        shared,
-        facts_of._replace(effective_queries=float((alone.n * alone.error**2 / square)[0])),
-    )
-
-
 def quantile(degrees: Array, share: Array) -> Array:
     """Return the quantile of t distributions, or of the normal one for infinite degrees."""
-    np, functions = numpy(), special()
     finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
-    of_t = np.where(degrees > 0, functions.stdtrit(finite, share), np.nan)
-    return np.where(np.isposinf(degrees), functions.ndtri(share), of_t)
+    of_t = np.where(degrees > 0, special.stdtrit(finite, share), np.nan)
+    return np.where(np.isposinf(degrees), special.ndtri(share), of_t)
 
 
 def two_sided(degrees: Array, statistic: Array) -> Array:
     """Return the two-sided p-value of a statistic, as `quantile` distributes it."""
-    np, functions = numpy(), special()
     finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
-    of_t = np.where(degrees > 0, functions.stdtr(finite, -statistic), np.nan)
-    return np.minimum(2 * np.where(np.isposinf(degrees), functions.ndtr(-statistic), of_t), 1.0)
+    of_t = np.where(degrees > 0, special.stdtr(finite, -statistic), np.nan)
+    return np.minimum(2 * np.where(np.isposinf(degrees), special.ndtr(-statistic), of_t), 1.0)

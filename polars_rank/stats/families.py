@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 
 #: Draws per probability, and the largest number of elements of the draws.
 _MOST_DRAWS, _LEAST_DRAWS, _ELEMENTS = 8_192, 256, 2**21
@@ -31,7 +31,6 @@ class Family:
     """
 
     def __init__(self, size: int, columns: Callable[[Array], Array]) -> None:
-        np = numpy()
         self.size = size
         self.grid: Array = np.array(_GRID)
         effective = self._effective(columns) if size > 1 else np.ones(len(_GRID))
@@ -39,7 +38,7 @@ class Family:
 
     def _effective(self, columns: Callable[[Array], Array]) -> Array:
         """Return the effective number of estimates at each quantile of the grid."""
-        np, functions, size = numpy(), special(), self.size
+        size = self.size
 
         def normalized(places: Array) -> Array:
             factor = columns(places)
@@ -54,7 +53,7 @@ class Family:
         of_chosen = normalized(chosen).T
         own = np.einsum("du,du->d", normal, of_chosen)
         # Given that the chosen estimate is above z; the others follow.
-        distances = [-functions.ndtri(functions.ndtr(-z) * uniform) - own for z in self.grid]
+        distances = [-special.ndtri(special.ndtr(-z) * uniform) - own for z in self.grid]
         numbers = np.zeros((len(self.grid), draws), dtype=int)
         step = max(_ELEMENTS // draws, 1)
         for start in range(0, size, step):
@@ -70,11 +69,10 @@ class Family:
 
     def corrected(self, p_values: Array) -> Array:
         """Return P(max |Z| >= z(p)) for each p-value."""
-        np = numpy()
         if self.size <= 1:
             return p_values
         tiny = np.maximum(p_values, 1e-300)
-        z = -special().ndtri(tiny / 2)
+        z = -special.ndtri(tiny / 2)
         return np.minimum(np.exp(np.interp(z, self.grid, self.logs)) * p_values, 1.0)
 
     def level(self, alpha: float) -> float:
@@ -84,7 +82,7 @@ class Family:
         low, high = alpha / self.size, alpha
         for _ in range(_STEPS):
             middle = (low + high) / 2
-            if float(self.corrected(numpy().array([middle]))[0]) < alpha:
+            if float(self.corrected(np.array([middle]))[0]) < alpha:
                 low = middle
             else:
                 high = middle
@@ -95,7 +93,6 @@ class Bonferroni(Family):
     """Estimates whose correlations are unknown."""
 
     def __init__(self, size: int) -> None:
-        np = numpy()
         self.size = size
         self.grid: Array = np.array([0.0, 1.0])
         self.logs: Array = np.full(2, np.log(max(size, 1)))
@@ -121,13 +118,13 @@ class Influences:
         if self.step > 1:
             kept = units % self.step == 0
             units, influence = units[kept] // self.step, influence[kept]
-        column = numpy().zeros(self.units)
+        column = np.zeros(self.units)
         column[units] = influence
         self.columns.append(column)
 
     def family(self, chosen: Array) -> Family:
         """Return the family of some estimates."""
-        columns = [self.columns[place] for place in numpy().flatnonzero(chosen)]
+        columns = [self.columns[place] for place in np.flatnonzero(chosen)]
         return family_of(len(columns), self.units, lambda places: [columns[i] for i in places])
 
 
@@ -136,8 +133,6 @@ def family_of(size: int, units: int, influences: Callable[[Array], Sequence[Arra
 
     An estimate that does not vary is independent of the others.
     """
-    np = numpy()
-
     step = max(_ELEMENTS // max(units, 1), 1)
     parts = [np.arange(start, min(start + step, size)) for start in range(0, size, step)]
     scales = np.array(

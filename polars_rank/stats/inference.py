@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from polars_rank.stats import bounded
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, np, special
 from polars_rank.stats.estimate import (
     ONE_UNIT,
     Estimate,
@@ -53,13 +53,12 @@ class Inference:
         With few units, the bound for any distribution replaces t; without a known range, means
         have the interval of t, and differences have none.
         """
-        np, e = numpy(), estimate
+        e = estimate
         is_binary = np.array([each.is_binary for each in facts], dtype=bool) & (not is_weighted)
-        ends = [each.bounds or (-np.inf, np.inf) for each in facts]
+        ends = [each.ends(is_difference=is_difference) for each in facts]
         low, high = np.array(ends, dtype=float).reshape(-1, 2).T
-        start = np.where(np.isinf(low), [each.low for each in facts], low)
+        start = np.array([each.low if each.bounds is None else each.bounds[0] for each in facts])
         if is_difference:
-            low, high = low - high, high - low
             # All differences of equal runs are 0, whatever the range.
             equal = (e.error == 0) & (e.mean == 0) & np.isinf(high)
             high = np.where(equal, [each.range for each in facts], high)
@@ -83,7 +82,7 @@ class Inference:
 
     def at(self, alpha: Array) -> Inference:
         """Return the methods at levels: rows whose interval would leave the range are bounded."""
-        np, rows = numpy(), self.method == T
+        rows = self.method == T
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), rows.shape)
         method = self.method.copy()
         if rows.any():
@@ -94,29 +93,29 @@ class Inference:
         return replace(self, method=method)
 
     def bounds(self, alpha: Array) -> tuple[Array, Array]:
-        """Return the interval of each row at the level 1 - `alpha`; NaN if there is none."""
-        np = numpy()
+        """Return the interval of each row at the level 1 - `alpha`; NaN if there is none.
+
+        The methods are those of `at` for these levels.
+        """
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         low, high = np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)
-        made = self.at(alpha)
         for method, bounds in _BOUNDS.items():
-            rows = made.method == method
+            rows = self.method == method
             if rows.any():
-                low[rows], high[rows] = bounds(made[rows], alpha[rows])
+                low[rows], high[rows] = bounds(self[rows], alpha[rows])
         return np.maximum(low, self.low), np.minimum(high, self.high)
 
-    def p_values(self, alpha: Array, base: float | None = None) -> Array:
-        """Return the two-sided p-values for the value 0, by the tests of the intervals at `alpha`.
+    def p_values(self, base: float = math.nan) -> Array:
+        """Return the two-sided p-values for the value 0; NaN if there is no interval.
 
-        NaN if there is no interval. `base` is the α for which a confidence sequence is narrowest;
-        by default, it is `alpha`.
+        The methods are those of `at` for the levels of the intervals. `base` is the α for which a
+        confidence sequence is narrowest.
         """
-        np, made = numpy(), self.at(alpha)
         result = np.full(self.method.shape, np.nan)
         for method, test in _TESTS.items():
-            rows = made.method == method
+            rows = self.method == method
             if rows.any():
-                result[rows] = test(made[rows], alpha if base is None else base)
+                result[rows] = test(self[rows], base)
         return result
 
     def relative_bounds(self, alpha: Array) -> tuple[Array, Array]:
@@ -125,34 +124,22 @@ class Inference:
         A ratio r is inside if the test of `bounds` does not reject that difference - r · baseline
         has the mean 0. NaN if all ratios on a side are inside: the baseline's mean may be 0.
         """
-        np, e = numpy(), self.estimate
+        e = self.estimate
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         ratio = e.mean / np.abs(e.base)
-        known = (self.method != NONE) & np.isfinite(ratio)
-        results = [np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)]
-        rows = np.flatnonzero(known)
-        if not len(rows):
-            return results[0], results[1]
-        chosen, alpha, ratio = self.at(alpha)[rows], alpha[rows], ratio[rows]
-        base = np.sign(e.base[rows])
-        first = np.where(chosen.estimate.error > 0, chosen.estimate.error, 0.01)
-        for side, result in zip((-1, 1), results, strict=True):
-            distance = side * first / np.abs(chosen.estimate.base)
-            for _ in range(_DOUBLINGS):
-                kept = chosen._keeps(base, ratio + distance, alpha)
-                if not kept.any():
-                    break
-                distance = np.where(kept, 2 * distance, distance)
-            end = _inverted(lambda q: chosen._keeps(base, q, alpha), ratio, ratio + distance)
-            result[rows] = np.where(kept, np.nan, end)
-        return results[0], results[1]
+        found = np.full((2, len(ratio)), np.nan)
+        is_bounded, known = self.method == BOUNDED, (self.method != NONE) & np.isfinite(ratio)
+        for rows, ends in ((known & is_bounded, _bounded_ratios), (known & ~is_bounded, _ratios)):
+            if rows.any():
+                found[:, rows] = ends(self[rows], ratio[rows], alpha[rows])
+        return found[0], found[1]
 
     def _keeps(self, base: Array, ratio: Array, alpha: Array) -> Array:
         """Return whether the test does not reject differences of ratios to the baseline's mean.
 
         `base` is the sign of the mean.
         """
-        kept = numpy().zeros(ratio.shape, dtype=bool)
+        kept = np.zeros(ratio.shape, dtype=bool)
         for method, keeps in _KEEPS.items():
             rows = self.method == method
             if rows.any():
@@ -160,9 +147,25 @@ class Inference:
         return kept
 
 
+def _ratios(rows: Inference, ratio: Array, alpha: Array) -> list[Array]:
+    """Return the bounds of ratios by tests of single ratios."""
+    found = []
+    base = np.sign(rows.estimate.base)
+    first = rows.estimate.error / np.abs(rows.estimate.base)
+    for side in (-1, 1):
+        distance = side * first
+        for _ in range(_DOUBLINGS):
+            kept = rows._keeps(base, ratio + distance, alpha)
+            if not kept.any():
+                break
+            distance = np.where(kept, 2 * distance, distance)
+        end = _inverted(lambda q: rows._keeps(base, q, alpha), ratio, ratio + distance)
+        found.append(np.where(kept, np.nan, end))
+    return found
+
+
 def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> Array:
     """Return the ends of intervals, between points inside and points outside."""
-    np = numpy()
     for _ in range(_STEPS):
         middle = (inside + outside) / 2
         is_kept = kept(middle)
@@ -172,7 +175,6 @@ def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> 
 
 def _hall(acceleration: Array, q: Array) -> Array:
     """Return Hall's transformation of a quantile (1992), which corrects for the skewness."""
-    np = numpy()
     flat = np.abs(acceleration) < 1e-9
     a = np.where(flat, 1.0, acceleration)
     return np.where(flat, q, (np.cbrt(1 + 6 * a * (q - a)) - 1) / (2 * a))
@@ -180,7 +182,7 @@ def _hall(acceleration: Array, q: Array) -> Array:
 
 def _t_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return on each side the wider of the bounds of t and of Hall."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     q = quantile(e.degrees, 1 - alpha / 2)
     below = np.fmax(q, _hall(e.acceleration, q))
     above = np.fmin(-q, _hall(e.acceleration, -q))
@@ -189,7 +191,7 @@ def _t_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
     """Return the α at which the bound on the side of 0 is 0."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     statistic, a = e.mean / e.error, e.acceleration
     size, turned = np.abs(statistic), a * np.where(statistic < 0, -1.0, 1.0)
     flat = np.abs(turned) < 1e-9
@@ -200,7 +202,7 @@ def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
 
 def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
     """Return the estimates of difference - ratio · |baseline|."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     q = ratio * base
     squares, cubes, fourth = (
         sum(math.comb(degree, i) * (-q) ** i * e.products[:, start + i] for i in range(degree + 1))
@@ -224,37 +226,39 @@ def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     Of clusters, the number of queries is that of independent ones with the same standard error, as
     by Korn and Graubard (1998): bounds are quantiles of beta distributions.
     """
-    np, e, of_beta = numpy(), rows.estimate, special().betaincinv
-    lost = special().ndtri(1 - alpha / 2) / quantile(e.share_degrees, 1 - alpha / 2)
+    e = rows.estimate
+    lost = special.ndtri(1 - alpha / 2) / quantile(e.share_degrees, 1 - alpha / 2)
     n, share = e.share_units * lost**2, np.clip(e.mean, 0.0, 1.0)
     hits, misses = n * share, n * (1 - share)
     # Sums of values of 0 and 1 are whole numbers, up to rounding.
     hits, misses = (
         np.where(np.abs(k - np.rint(k)) < 1e-9 * n, np.rint(k), k) for k in (hits, misses)
     )
-    low = np.where(hits > 0, of_beta(np.maximum(hits, 1e-9), misses + 1, alpha / 2), 0.0)
-    high = np.where(misses > 0, of_beta(hits + 1, np.maximum(misses, 1e-9), 1 - alpha / 2), 1.0)
-    unknown = np.isnan(n)
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+    return 1 - exact_bound(misses, hits, alpha / 2), exact_bound(hits, misses, alpha / 2)
+
+
+def exact_bound(hits: Array, misses: Array, tail: Array) -> Array:
+    """Return the upper bound of Clopper and Pearson of a proportion at the level 1 - `tail`."""
+    high = special.betaincinv(hits + 1, np.maximum(misses, 1e-300), 1 - tail)
+    return np.where(np.isnan(hits + misses), np.nan, np.where(misses > 0, high, 1.0))
 
 
 def _counts(rows: Inference) -> tuple[Array, Array, Array]:
     """Return the numbers of queries, of wins, and of losses."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     n, discordant = e.share_units, np.maximum(e.square, np.abs(e.mean))
     wins, losses = (n * np.maximum(discordant + sign * e.mean, 0.0) / 2 for sign in (1, -1))
     return n, wins, losses
 
 
 def _score(distance: Array, variance: Array) -> Array:
-    np = numpy()
     certain = np.where(distance == 0, 0.0, np.copysign(np.inf, distance))
     return np.where(variance > 0, distance / np.sqrt(variance), certain)
 
 
 def _tango_score(rows: Inference, difference: Array) -> Array:
     """Return Tango's score statistic (1998) for a difference of paired proportions."""
-    np, (n, wins, losses) = numpy(), _counts(rows)
+    (n, wins, losses) = _counts(rows)
     # The likeliest probability of a loss, given the difference.
     linear = -wins - losses + (2 * n - wins + losses) * difference
     root = np.sqrt(np.maximum(linear**2 + 8 * n * losses * difference * (1 - difference), 0.0))
@@ -265,7 +269,7 @@ def _tango_score(rows: Inference, difference: Array) -> Array:
 
 def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return the differences that the score test does not reject."""
-    np, mean = numpy(), rows.estimate.mean
+    mean = rows.estimate.mean
     q = quantile(rows.estimate.share_degrees, 1 - alpha / 2)
     low, high = (
         _inverted(lambda d: np.abs(_tango_score(rows, d)) <= q, mean, np.full(mean.shape, end))
@@ -275,13 +279,13 @@ def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 
 def _tango_p_values(rows: Inference, _: float = math.nan) -> Array:
-    score = _tango_score(rows, numpy().zeros(()))
-    return two_sided(rows.estimate.share_degrees, numpy().abs(score))
+    score = _tango_score(rows, np.zeros(()))
+    return two_sided(rows.estimate.share_degrees, np.abs(score))
 
 
 def _tango_keeps(rows: Inference, _: Array, ratio: Array, alpha: Array) -> Array:
     """Return whether a score test keeps ratios of paired proportions (Tang, Tang & Chan, 2003)."""
-    np, (n, wins, losses) = numpy(), _counts(rows)
+    (n, wins, losses) = _counts(rows)
     of_base = n * rows.estimate.base
     times = np.maximum(1 + ratio, 0.0)
     hits, of_run = of_base + wins, of_base + wins - losses  # of either, and of the run
@@ -307,12 +311,12 @@ def _bounded_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
         bounded.bounds(values[0] if values.ndim > 1 else values, weights, low, high, float(level))
         for (values, weights, low, high), level in zip(_each(rows), alpha, strict=True)
     ]
-    low, high = numpy().array(found).T
+    low, high = np.array(found).T
     return low, high
 
 
 def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
-    return numpy().array(
+    return np.array(
         [
             bounded.two_sided(values[0] if values.ndim > 1 else values, *others)
             for values, *others in _each(rows)
@@ -320,15 +324,20 @@ def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
     )
 
 
-def _bounded_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
-    kept = []
-    for (values, weights, _, high), start, q, level in zip(
-        _each(rows), rows.start, base * ratio, alpha, strict=True
-    ):
-        ends = [(1 + q) * end for end in (start, start + high)]
-        z, own = values[0] - q * values[1], (start - max(ends), start + high - min(ends))
-        kept.append(bounded.two_sided(z, weights, *own) >= level)
-    return numpy().array(kept)
+def _bounded_ratios(rows: Inference, ratio: Array, alpha: Array) -> list[list[float]]:
+    """Return the bounds of ratios by tests of the values difference - ratio · baseline."""
+    signs = np.sign(rows.estimate.base)
+    return [
+        [
+            bounded.ratio_bound(
+                values[0], values[1], weights, (start, start + high), mean, sign, side, level / 2
+            )
+            for (values, weights, _, high), start, sign, mean, level in zip(
+                _each(rows), rows.start, signs, ratio, alpha, strict=True
+            )
+        ]
+        for side in (-1, 1)
+    ]  # fmt: skip
 
 
 def rho_squared(alpha: Array) -> Array:
@@ -337,12 +346,11 @@ def rho_squared(alpha: Array) -> Array:
     Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
     2021, theorem 2.2 and the equation for ρ.
     """
-    np = numpy()
     return (-2 * np.log(alpha) + np.log(1 - 2 * np.log(alpha))) / _NARROWEST_AT
 
 
 def _sequence_width(rows: Inference, alpha: Array) -> Array:
-    np, ahead = numpy(), rows.estimate.share_units * rho_squared(alpha)
+    ahead = rows.estimate.share_units * rho_squared(alpha)
     return np.sqrt(2 * (ahead + 1) / ahead * np.log(np.sqrt(ahead + 1) / alpha))
 
 
@@ -353,7 +361,7 @@ def _sequence_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
 
 def _sequence_p_values(rows: Inference, base: float) -> Array:
     """Return the smallest α at which the sequence whose ρ is best for `base` excludes 0."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     ahead = e.share_units * rho_squared(base)
     exponent = (e.mean / e.error) ** 2 * ahead / (2 * (ahead + 1))
     return np.minimum(np.sqrt(ahead + 1) * np.exp(-exponent), 1.0)
@@ -361,7 +369,7 @@ def _sequence_p_values(rows: Inference, base: float) -> Array:
 
 def _sequence_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
     e = _contrast(rows, base, ratio).estimate
-    return numpy().abs(e.mean) <= _sequence_width(rows, alpha) * e.error
+    return np.abs(e.mean) <= _sequence_width(rows, alpha) * e.error
 
 
 _BOUNDS: dict[str, Any] = {
@@ -372,6 +380,4 @@ _TESTS: dict[str, Any] = {
     T: _t_p_values, TANGO: _tango_p_values, BOUNDED: _bounded_p_values,
     SEQUENCE: _sequence_p_values,
 }  # fmt: skip
-_KEEPS: dict[str, Any] = {
-    T: _t_keeps, TANGO: _tango_keeps, BOUNDED: _bounded_keeps, SEQUENCE: _sequence_keeps,
-}  # fmt: skip
+_KEEPS: dict[str, Any] = {T: _t_keeps, TANGO: _tango_keeps, SEQUENCE: _sequence_keeps}

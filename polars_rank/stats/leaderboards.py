@@ -10,16 +10,15 @@ import polars as pl
 from polars_rank._params import Names, share
 from polars_rank.errors import DataError, number_of, of_all_runs, warn
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.comparison import MANY_MISSING
 from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
 from polars_rank.stats.families import family_of
-from polars_rank.stats.groups import LOW, PLACE, Group
 from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.summary import METHOD
 from polars_rank.stats.value_columns import warn_of_directions
-from polars_rank.stats.values import Key, Values
+from polars_rank.stats.values import LOW, PLACE, Group, Key, Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -280,7 +279,7 @@ class _Pairs(NamedTuple):
         cls, values: Array, facts: Facts, alpha: float, *, is_weighted: bool, **units: Any
     ) -> _Pairs:
         """Return the pairs of runs at the level 1 - `alpha`, given a row of values for each."""
-        np, number, found = numpy(), len(values), []
+        number, found = len(values), []
         step = max(_ELEMENTS // values.shape[1], 1)
         starts = ((i, j) for i in range(number) for j in range(i + 1, number, step))
         for other, start in starts:
@@ -292,14 +291,14 @@ class _Pairs(NamedTuple):
             is_equal = (estimate.error == 0) & (estimate.mean == 0)
             found.append((
                 np.arange(start, start + len(block)), np.full(len(block), other), estimate.mean,
-                inference.p_values(alpha), is_equal, (inference.method == NONE) & ~is_equal,
+                inference.at(alpha).p_values(), is_equal, (inference.method == NONE) & ~is_equal,
                 estimate.is_same & ~is_equal,
             ))  # fmt: skip
         return cls(*map(np.concatenate, zip(*found, strict=True)))
 
     def corrected(self, influence: Array) -> Array:
         """Return the corrected p-values, given the influence values of units on each run."""
-        np, p_values = numpy(), self.p_value.copy()
+        p_values = self.p_value.copy()
         tested = np.flatnonzero(~self.is_equal & ~self.is_none)
         runs, others = self.run[tested], self.other[tested]
         if influence.shape[1] > max(len(influence), _MOST_UNITS):
@@ -318,7 +317,7 @@ def _board(
     group: Group, facts: Facts, counts: Mapping[str, Any], confidence: float
 ) -> list[tuple[Key, dict[str, Any]]]:
     """Return the runs of a metric, best first, given values of queries that all runs have."""
-    np, source, runs = numpy(), group.source, [*group.aligned]
+    source, runs = group.source, [*group.aligned]
     [(name, is_lower)] = source.lower_is_better.items()
     rows, number = [*group.aligned.values()], len(runs)
     for run, of_run in zip(runs, rows, strict=True):
@@ -359,15 +358,15 @@ def _board(
             f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
             "and count as not significantly different"
         )
+    summary = summary.at(1 - confidence)
     low, high = (np.clip(each, *known) for each in summary.bounds(1 - confidence))
-    method = summary.at(1 - confidence).method
     return [
         (Key((), name, runs[i]), {
             "rank": rank[i], "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
             "best": None if np.isnan(worse_than[i]) else bool(worse_than[i] == 0),
             "mean": own.mean[i], "low": low[i], "high": high[i], "better_than": better_than[i],
             "worse_than": worse_than[i], "effective": own.effective[i], "confidence": confidence,
-            "method": method[i], **counts,
+            "method": summary.method[i], **counts,
         })
         for i in order
     ]  # fmt: skip

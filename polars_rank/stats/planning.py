@@ -12,15 +12,8 @@ import polars as pl
 from polars_rank._params import Names, integer, positive
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import numpy
-from polars_rank.stats.designs import (
-    MOST,
-    Design,
-    Width,
-    effect_interval,
-    spread_interval,
-    whole,
-)
+from polars_rank.stats._arrays import np
+from polars_rank.stats.designs import MOST, Design, Width, effect_interval, spread_interval, whole
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, ROUNDING
 from polars_rank.stats.results import COUNT, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
@@ -175,7 +168,7 @@ def power(
     if difference is not None:
         positive("difference", difference)
     if comparisons is not None:
-        integer("comparisons", comparisons, 1)
+        integer("comparisons", comparisons, 1, MOST)
     numbers = _checked_widths(width, n, difference, cluster)
     is_pairs = not is_width or baseline is not None
     source = Values.of(
@@ -225,7 +218,7 @@ def _powers(
     rows: Rows, design: Design, difference: float | None, comparisons: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     """Yield the power of each row, and the numbers of queries that it needs."""
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     observed = np.abs(e.mean)
     size = np.array([each.size for each in rows.facts])
     observed = np.where(observed <= ROUNDING * size, 0.0, observed)
@@ -262,7 +255,7 @@ def _kurtosis(rows: Rows, changed: Any, skewness: Any) -> Any:
     at least that of a gamma distribution. For metrics in [0, 1], the kurtosis is at most
     (1 + |mean|)² / variance. The kurtosis of a sample is too low for few queries.
     """
-    np, e = numpy(), rows.estimate
+    e = rows.estimate
     of_ties = 6 / changed
     limit = (1 + np.abs(e.mean)) ** 2 / e.std**2
     is_share = np.array([each.range == 1.0 for each in rows.facts], dtype=bool)

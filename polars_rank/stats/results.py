@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import F
-from polars_rank.stats._arrays import numpy
+from polars_rank.stats._arrays import np
+
+#: Number of groups and runs that a message names.
+_EXAMPLES = 5
 
 #: The kinds of numbers that decide rules: a count or a bound decides by itself, an estimate by its
 #: interval; other columns cannot be in rules.
@@ -49,7 +52,7 @@ def series_of(column: ResultColumn, result: Any) -> pl.Series:
     values = [row[name] for row in result] if column.value is None else column.value(result)
     if not dtype.is_numeric():
         return pl.Series(name, values, dtype)
-    return pl.Series(name, numpy().asarray(values, dtype=float), nan_to_null=True).cast(dtype)
+    return pl.Series(name, np.asarray(values, dtype=float), nan_to_null=True).cast(dtype)
 
 
 def returns(columns: Iterable[ResultColumn]) -> list[str]:
@@ -87,3 +90,20 @@ def labels(names: Sequence[str], keys: Iterable[Sequence[Any]]) -> list[str]:
         ", ".join(f"{name} = {value!r}" for name, value in zip(names, key, strict=True))
         for key in keys
     ]
+
+
+def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) -> pl.LazyFrame:
+    """Return a table that a function computes when it is collected; NumPy's NaN is unknown."""
+
+    def result() -> pl.DataFrame:
+        with np.errstate(all="ignore"):
+            return function()
+
+    return pl.defer(result, schema=pl.Schema(schema))
+
+
+def first_few(labels: Iterable[str]) -> str:
+    """Return the first few different labels as text, with the number of others."""
+    different = list(dict.fromkeys(labels))
+    more = len(different) - _EXAMPLES
+    return "; ".join(different[:_EXAMPLES]) + (f"; and {more:,} more" if more > 0 else "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import Estimate, Facts
 from polars_rank.stats.families import Bonferroni, Influences
 from polars_rank.stats.inference import NONE, Inference
@@ -17,7 +17,7 @@ from polars_rank.stats.values import Key, Values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polars_rank.stats.groups import Group, Pair
+    from polars_rank.stats.values import Group, Pair
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Rows:
 
     def count(self, name: str) -> Array:
         """Return a count of all rows."""
-        return numpy().array([each[name] for each in self.counts], dtype=float)
+        return np.array([each[name] for each in self.counts], dtype=float)
 
     @cached_property
     def estimate(self) -> Estimate:
@@ -89,7 +89,7 @@ class Rows:
 
         The correlations of confidence sequences are unknown.
         """
-        np, families = numpy(), []
+        families = []
         levels, comparisons = np.full(len(self.keys), alpha), np.ones(len(self.keys))
         varies = (inference.estimate.error > 0) | (inference.estimate.mean != 0)
         for rows, influences in self.families:
@@ -100,7 +100,7 @@ class Rows:
                 family = Bonferroni(number) if is_repeated else influences.family(tested)
                 levels[places] = family.level(alpha)
                 families.append((places, family))
-        p_values = inference.p_values(levels, alpha)
+        p_values = inference.at(levels).p_values(alpha)
         for places, family in families:
             p_values[places] = family.corrected(p_values[places])
         return p_values, levels, comparisons

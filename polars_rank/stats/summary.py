@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import Names, share
 from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, UNEQUAL, Estimate
 from polars_rank.stats.inference import NONE, Inference, T
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
@@ -44,7 +44,8 @@ class Summary:
     @cached_property
     def uncorrected(self) -> tuple[Array, Array]:
         """The intervals of single rows."""
-        return self.inference.bounds(1 - self.confidence)
+        alpha = 1 - self.confidence
+        return self.inference.at(alpha).bounds(alpha)
 
     @property
     def methods(self) -> list[str]:
@@ -54,7 +55,7 @@ class Summary:
     @property
     def skewness(self) -> Array:
         """The skewness of the mean times √n: that of the values, if weights are equal."""
-        np, e = numpy(), self.estimate
+        e = self.estimate
         return np.where(e.error == 0, np.nan, 6 * e.acceleration * np.sqrt(e.effective))
 
     def warn(self) -> None:

@@ -12,13 +12,7 @@ from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import (
-    bounds_of,
-    direction_of,
-    listed,
-    lower_is_better,
-    output_name,
-)
+from polars_rank.metrics.names import bounds_of, direction_of, listed, lower_is_better, output_name
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics

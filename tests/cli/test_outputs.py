@@ -231,14 +231,15 @@ def test_a_comparison_shows_its_first_columns(here: Path, monkeypatch: pytest.Mo
     pr.datasets.search_log(40, runs=["bm25", "neural"]).sink_parquet("runs.parquet")
     options = ["compare", "runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
     for columns in (80, 300):
-        head, row, _, hint = on_terminal(monkeypatch, columns, *options).splitlines()
+        head, row, below, _, hint = on_terminal(monkeypatch, columns, *options).splitlines()
         names = ["metric", "run", "mean", "difference", "[low, high]", "p_value", "verdict"]
-        assert re.split(r"\s{2,}", head) == names
+        assert re.split(r"\s{2,}", head) == [*names, "method"]
+        assert below == "40 queries; intervals and p-values are not corrected"
         assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
         assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
     monkeypatch.undo()
     monkeypatch.chdir(here)
-    assert run(*options)[1].splitlines() == [head, row]
+    assert run(*options)[1].splitlines() == [head, row, below]
     assert "baseline_mean" in run(*options, "--wide")[1]
 
 

@@ -42,7 +42,6 @@ class Data:
             self.values.filter(pl.col("query") % 3 == day) for day in range(3)
         )
         self.some = self.values.filter(pl.col("query") < 40)
-        self.predicted = self.values.select("run", "query", pl.col(BOTH) ** 2)
         self.one = self.log.filter(run="old").drop("run").with_columns(other=-pl.col("position"))
         names = {"query": "q", "doc": "d", "score": "s", "label": "g"}
         number = (pl.col("run") == "new").cast(pl.Int64) + 1
@@ -157,9 +156,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
                 query="q",
                 baseline=1,
             )
-        ),
-        "--values some.parquet --predictions predicted.parquet --baseline old": lambda d: (
-            pr.compare(d.some, BOTH, baseline="old", predictions=d.predicted)
         ),
     },
     "leaderboard": {

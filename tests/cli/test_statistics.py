@@ -211,7 +211,7 @@ def test_leaderboards_in_markdown(tmp_path: Path) -> None:
                 "run": run,
                 "query": range(40),
                 "rr": rr + noise.shuffle(n),
-                "ap": 0.004 * ap + noise.shuffle(9 - n) / 100,
+                "ap": 0.04 * ap + noise.shuffle(9 - n) / 10,
             }
         )
         for n, (run, rr, ap) in enumerate([("x_1", 0.5, 1), ("b|m", 0.49, 2), ("c", 0.3, 3)])
@@ -221,9 +221,9 @@ def test_leaderboards_in_markdown(tmp_path: Path) -> None:
     assert out.splitlines() == [
         "| run | rr | ap |",
         "| --- | ---: | ---: |",
-        "| x_1 | **0.500** | 0.004 |",
-        r"| b\|m | 0.490 | 0.008 |",
-        "| c | 0.300 | **0.012** |",
+        "| x_1 | **0.500** | 0.040 |",
+        r"| b\|m | 0.490 | 0.080 |",
+        "| c | 0.300 | **0.120** |",
         "",
         "Means on 40 queries; best in bold.",
     ]

@@ -31,6 +31,7 @@ def test_options_are_those_of_evaluate() -> None:
     assert typed(RankingOptions) == {**parameters(pr.per_query, "keep", "progress"), **fields}
 
 
+@pytest.mark.filterwarnings("ignore:fewer than 30 queries")
 def test_conventions_as_keywords_and_as_a_dictionary() -> None:
     log = pr.datasets.search_log(20, runs=["a", "b"], seed=1).collect()
     own = pr.Conventions(ties="worst", rel=2)

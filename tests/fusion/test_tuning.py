@@ -28,6 +28,9 @@ PAIR = pl.DataFrame(
 ).with_columns(label=pl.col("doc").eq("x").cast(pl.Int64))
 
 
+few_queries = pytest.mark.filterwarnings("ignore:fewer than 30 queries")
+
+
 def log(seed: int, *, queries: int = 30, runs: str = "abc", quality: float = 1.0) -> pl.DataFrame:
     """Return runs of different quality; they retrieve some of the documents of a query."""
     rng = random.Random(seed)
@@ -159,9 +162,9 @@ def test_choices_and_held_out_values_against_python(metric: str, options: Any) -
 
 @pytest.mark.parametrize(("cluster", "folds"), [(None, 5), (None, 2), ("user", 3)])
 def test_intervals_account_for_training_queries_in_common(cluster: str | None, folds: int) -> None:
-    frame = log(8, queries=90, quality=0.0)  # "tuned" is no single run
+    frame = log(2, queries=150, quality=0.5)
     options: dict[str, Any] = {"step": 0.25, "folds": folds, "cluster": cluster}
-    with warnings.catch_warnings(action="ignore"):
+    with warnings.catch_warnings(action="ignore"):  # of 15 clusters
         table = pr.tune_fusion(frame, "ndcg@3", **options)
     users = dict(frame.select("query", "user").unique().iter_rows())
     units = folds_of({*(users.values() if cluster else users)}, folds)
@@ -188,7 +191,6 @@ def test_intervals_account_for_training_queries_in_common(cluster: str | None, f
         paired = pr.compare(both, baseline=best, cluster=cluster, correction=False).row(
             0, named=True
         )
-    assert (of_tuned["method"], paired["method"]) == ("t", "t")
     # The variance of independent values times 1 + (folds - 1) / folds.
     factor = math.sqrt(1 + (folds - 1) / folds)
     assert row(table)["mean"] == pytest.approx(of_tuned["mean"])
@@ -376,7 +378,7 @@ def test_labels_of_documents_that_only_the_other_run_retrieved_may_reverse_the_o
         assert table["reversible"].null_count() == table.height
 
 
-@pytest.mark.filterwarnings("ignore:fewer than 30 queries")
+@few_queries
 def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
     above, too_high = 0.0, 0.0
     for seed in range(6):
@@ -390,7 +392,7 @@ def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
     assert above / 6 < 0.3 * too_high / 6
 
 
-@pytest.mark.filterwarnings("ignore:fewer than 30 queries")
+@few_queries
 def test_undefined_values_of_the_metric() -> None:
     frame = log(2).with_columns(label=pl.when(pl.col("query") > 9).then("label").otherwise(0))
     skipped, zero = (
@@ -409,7 +411,7 @@ def test_values_of_the_metric_may_be_integers() -> None:
     assert_frame_equal(table, expected)
 
 
-@pytest.mark.filterwarnings("ignore:fewer than 30 queries")
+@few_queries
 def test_the_fusion_without_weights_is_the_first_method() -> None:
     candidates = ["sum(normalize='min_max', weights={'a': 1, 'b': 2, 'c': 3})", "rrf(k=1)"]
     table = pr.tune_fusion(log(1), "rr", candidates)

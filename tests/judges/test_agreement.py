@@ -392,7 +392,7 @@ def test_grades_that_are_not_whole_numbers() -> None:
             {"categories": [1]},
             "1 of 4 rows: labels of 'label' .`label`. are not in `categories`",
         ),
-        (LONG.filter(judge="a"), {}, "has only one judge, 'a'"),
+        (LONG.filter(judge="a"), {}, "has only the judge 'a'"),
         (
             LONG.with_columns(label=pl.lit(None, pl.Int64)),
             {},
@@ -408,7 +408,7 @@ def test_grades_that_are_not_whole_numbers() -> None:
             {},
             r"the judge 'c' \(column 'judge'\) has no labels \(2 rows\)",
         ),
-        (LONG, {"reference": "aa"}, r"no labels of the judge 'aa' \(`reference`\)"),
+        (LONG, {"reference": "aa"}, r"no rows of the judge 'aa' \(`reference`\)"),
         (
             pl.concat([LONG, LONG.with_columns(pl.col("label") + 1)]),
             {},

@@ -662,7 +662,7 @@ class TestNames:
         assert result["y"].to_list() == pytest.approx(there["y"].to_list())
         assert set(result["run"]) == {ODD, "null", runs.label_of(MARKUP)}
 
-    @pytest.mark.filterwarnings("ignore:all values are equal", "ignore:fewer than 30 queries")
+    @pytest.mark.filterwarnings("ignore:fewer than 30 queries", "ignore:all values are equal")
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
         lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
             pl.col("query").cast(pl.String) + MARKUP, pl.col("country") + MARKUP,
