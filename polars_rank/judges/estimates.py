@@ -12,6 +12,8 @@ from polars_rank.columns import Columns
 from polars_rank.errors import DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed, lazy
 from polars_rank.stats.comparison import COMPARISON, Comparison
+from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES
+from polars_rank.stats.inference import T
 from polars_rank.stats.predictions import HUMAN, PREDICTIONS, rows_of_predictions
 from polars_rank.stats.results import returning
 from polars_rank.stats.rows import Rows
@@ -101,7 +103,8 @@ def estimate(
     -----
     RankWarning
         The predicted values of judged queries differ from those of the others, so that they are not
-        a random sample; or as in `compare`.
+        a random sample; few queries are judged, and means have the interval of t; or as in
+        `compare`.
 
     Notes
     -----
@@ -125,7 +128,8 @@ def estimate(
         check_run("baseline", baseline, run, of_people.schema[run])
 
     def estimates() -> tuple[list[Key], Summary]:
-        warn_of_directions(metrics, source.lower_is_better)
+        if baseline is not None:
+            warn_of_directions(metrics, source.lower_is_better)
         people, every = (each.collected(each.table) for each in (of_people, source))
         rows, facts = Rows(source), of_people.checked(people)
         source.checked(every)
@@ -135,6 +139,11 @@ def estimate(
             rows_of_predictions(rows, group, facts, pairs, baseline)
         made = Summary(rows, confidence) if pairs is None else Comparison(rows, confidence)
         made.warn()
+        warn_rows(
+            (made.inference.method == T) & made.estimate.is_few, rows.texts,
+            f"fewer than {FEW_QUERIES} judged queries, or {FEW_DIFFERENT} that differ from most, "
+            "in {}: the interval assumes a normal distribution",
+        )  # fmt: skip
         warn_rows(
             rows.count("is_selective") > 0, rows.texts,
             "the predicted values of judged queries differ from those of the others in {} "

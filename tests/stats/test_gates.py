@@ -94,9 +94,15 @@ def test_reasons():
     )
     found = pr.check(pr.compare(equal, baseline="a"), ["not difference < 0"])
     assert found["reason"].item() == "equal in all 9 queries"
-    worse = equal.with_columns(x=pl.col("x") - 0.3 * (pl.col("run") == "b"))
-    found = pr.check(pr.compare(worse, baseline="a"), ["not difference < 0"], on_fail="return")
+    worse = pl.DataFrame(
+        {"run": ["a"] * 30 + ["b"] * 30, "query": [*range(30)] * 2, "x": [0.5] * 30 + [0.2] * 30}
+    )
+    known = worse.rename({"x": "rr"})
+    found = pr.check(pr.compare(known, baseline="a"), ["not difference < 0"], on_fail="return")
     assert found.select("verdict", "reason").row(0) == ("fail", "worse")
+    unknown = pr.compare(worse, baseline="a")  # all differences are equal, in no known range
+    found = pr.check(unknown, ["not difference < 0"])
+    assert found.select("verdict", "reason").row(0) == ("pass", "too few")
     few = pr.compare(equal.filter(pl.col("query") == 1), baseline="a")
     found = pr.check(few, ["difference >= 0"], on_fail="return")
     assert found.select("verdict", "reason").row(0) == ("undecided", "too few")
@@ -232,22 +238,22 @@ def test_means_of_zeros_and_ones_are_decided_by_exact_bounds(hits, n, details, c
         assert verdicts(table, rule) == [expected]
 
 
-def test_exact_bounds_of_weighted_values_need_details():
-    values = pl.DataFrame(
-        {"query": range(40), "hit": [1.0, 1.0, 1.0, 0.0] * 10, "w": [1.0, 2.0] * 20}
-    )
-    with pytest.raises(pr.errors.ArgumentError, match="details=True"):
-        pr.check(pr.summarize(values, "hit", weight="w"), ["hit >= 0"])
-    table = pr.summarize(values, "hit", weight="w", details=True)
-    row, found = (each.row(0, named=True) for each in (table, pr.check(table, ["hit >= 0"])))
-    # Korn and Graubard: n (z / t)², with n = p (1 - p) / se² and Kish's n - 1 degrees of freedom.
-    p, kish = row["mean"], row["effective"]
-    n = min(max(p * (1 - p) / row["std_error"] ** 2, kish), 40)
-    from scipy.stats import norm, t
-
-    n *= (norm.ppf(0.975) / t.ppf(0.975, kish - 1)) ** 2
-    low = beta.ppf(0.025, p * n, n - p * n + 1)
-    assert found["low"] == pytest.approx(low)
+@pytest.mark.parametrize("details", [True, False])
+@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}, {}])
+def test_the_interval_of_the_table_decides(options, details):
+    values = pl.DataFrame({
+        "query": range(40), "hit": [1.0, 1.0, 1.0, 0.0] * 10, "w": [1.0, 2.0] * 20,
+        "user": [each // 4 for each in range(40)],
+    })  # fmt: skip
+    table = pr.summarize(values, "hit", details=details, **options)
+    low, high = table.select("low", "high").row(0)
+    found = pr.check(table, ["hit >= 0.01"]).row(0, named=True)
+    assert (found["low"], found["high"]) == (low, high)
+    for bound, sign in ((low, ">="), (high, "<=")):
+        inside = bound + (-1e-9 if sign == ">=" else 1e-9)
+        outside = bound + (1e-9 if sign == ">=" else -1e-9)
+        assert verdicts(table, f"hit {sign} {inside!r}") == ["pass"]
+        assert verdicts(table, f"hit {sign} {outside!r}") == ["undecided"]
 
 
 def test_wrong_passes_at_the_boundary_are_rare():
@@ -292,12 +298,12 @@ def test_tables_without_intervals_are_refused(make):
 
 
 def test_tables_from_files(tmp_path):
-    values = pl.DataFrame({"query": range(9), "x": [0.2, 0.4, 0.9] * 3})
+    values = pl.DataFrame({"query": range(9), "rr": [0.2, 0.4, 0.9] * 3})
     pr.summarize(values).write_csv(tmp_path / "summary.csv")
     text = pl.read_csv(tmp_path / "summary.csv", infer_schema=False)
-    assert verdicts(text, "x >= 0", "queries >= 9") == ["pass", "pass"]
+    assert verdicts(text, "rr >= 0", "queries >= 9") == ["pass", "pass"]
     with pytest.raises(pr.errors.SchemaError, match="'mean'"):
-        pr.check(text.with_columns(mean=pl.lit("high")), ["x >= 0"])
+        pr.check(text.with_columns(mean=pl.lit("high")), ["rr >= 0"])
 
 
 def test_metrics_with_parameters():

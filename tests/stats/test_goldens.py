@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ CASES: dict[str, dict[str, Any]] = {
     "cluster": {"cluster": "user"},
     "both": {"weight": "traffic", "cluster": "user"},
 }
-MEANS = ["mean", "std", "std_error", "skewness", "used", "queries"]
+MEANS = ["mean", "std", "std_error", "skewness", "queries"]
 DIFFERENCES = [
     *("mean", "baseline_mean", "difference", "relative_difference", "skewness"),
-    *("wins", "losses", "ties", "queries", "used", "missing"),
+    *("wins", "losses", "ties", "queries", "missing"),
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
@@ -32,7 +33,11 @@ every_case = pytest.mark.parametrize("case", CASES)
 
 
 def read(name: str) -> pl.DataFrame:
-    return pl.read_parquet(FOLDER / f"{name}.parquet")
+    """Read a table, in which `used` was the number of values that count, today's `queries`."""
+    table = pl.read_parquet(FOLDER / f"{name}.parquet")
+    if "used" in table.columns:
+        table = table.drop("queries", strict=False).rename({"used": "queries"})
+    return table
 
 
 def read_values(name: str) -> pl.DataFrame:
@@ -97,19 +102,18 @@ def test_slices(values: pl.DataFrame, case: str) -> None:
     options = {"baseline": "a", "min_queries": 2, "details": True, **CASES[case]}
     result = pr.compare(values, METRICS, slices=["country", "day"], **options)
     sliced = result.filter(pl.col("slice").is_not_null()).rename({"slice": "column"})
-    columns = ["mean", "baseline_mean", "difference", "used", "contribution"]
+    columns = ["mean", "baseline_mean", "difference", "queries", "contribution"]
     assert_golden(sliced, "slices", case, [*ROW, "column", "value"], columns)
 
 
 @every_case
 def test_predictions(human: pl.DataFrame, case: str) -> None:
-    options = {"predictions": read_values("predictions"), "details": True, **CASES[case]}
-    columns = ["std_error", "used", "queries", "predicted", "judge_weight", "effective_queries"]
-    result = pr.summarize(human, METRICS, **options)
+    predicted, columns = read_values("predictions"), ["queries", "predicted", "judge_weight"]
+    columns += ["effective_queries"]
+    result = pr.judges.estimate(human, predicted, METRICS, **CASES[case])
     assert_golden(result, "summarize_predictions_t", case, ROW, ["mean", *columns])
-    result = pr.compare(human, METRICS, baseline="a", **options)
-    columns = ["difference", "queries", "predicted", "judge_weight", "effective_queries", "missing"]
-    assert_golden(result, "compare_predictions_t", case, ROW, columns)
+    result = pr.judges.estimate(human, predicted, METRICS, baseline="a", **CASES[case])
+    assert_golden(result, "compare_predictions_t", case, ROW, ["difference", *columns])
 
 
 @every_case
@@ -120,10 +124,18 @@ def test_leaderboard(values: pl.DataFrame, case: str) -> None:
 
 @every_case
 def test_power(values: pl.DataFrame, case: str) -> None:
-    plan = pr.power(values, METRICS, baseline="a", difference=0.05, **CASES[case])
+    plan = pr.power(values, METRICS, baseline="a", difference=0.05, comparisons=1, **CASES[case])
     columns = ["queries", "difference", "std", "target", "power", "detectable"]
-    columns += ["needed_low", "needed", "needed_high"]
-    assert_golden(plan, "power", case, ROW, columns)
+    both = assert_golden(plan, "power", case, ROW, columns)
+    # At least 30 queries, and 10 that differ if as many differ as now.
+    pairs = pr.compare(values, METRICS, baseline="a", details=True, **CASES[case])
+    both = both.join(pairs.select(*ROW, "wins", "losses"), on=ROW)
+    for row in both.iter_rows(named=True):
+        least = 30.0
+        if row["metric"] != "hit_rate@5":
+            least = max(30, 10 * row["queries"] / (row["wins"] + row["losses"]))
+        for name in ("needed_low", "needed", "needed_high"):
+            assert row[name] == max(row[name + "_golden"], math.ceil(least - 1e-9)), row
 
 
 def test_rules(values: pl.DataFrame) -> None:

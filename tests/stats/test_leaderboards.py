@@ -26,10 +26,7 @@ def table(queries: int = 60, seed: int = 0, metric: str = "x") -> pl.DataFrame:
     )  # fmt: skip
 
 
-def test_ranks_follow_from_all_pairs() -> None:
-    values = table()
-    board = pr.leaderboard(values, "x", details=True)
-    pairs = pr.compare(values, "x")
+def assert_ranks_follow_from_pairs(board: pl.DataFrame, pairs: pl.DataFrame, number: int) -> None:
     for row in board.iter_rows(named=True):
         better = pairs.filter(
             ((pl.col("run") == row["run"]) & (pl.col("low") > 0))
@@ -40,10 +37,39 @@ def test_ranks_follow_from_all_pairs() -> None:
             | ((pl.col("baseline") == row["run"]) & (pl.col("low") > 0))
         ).height
         assert (row["better_than"], row["worse_than"]) == (better, worse)
-        assert (row["rank_low"], row["rank_high"]) == (1 + worse, 4 - better)
+        assert (row["rank_low"], row["rank_high"]) == (1 + worse, number - better)
         assert row["best"] == (worse == 0)
+
+
+def test_ranks_follow_from_all_pairs() -> None:
+    values = table()
+    board = pr.leaderboard(values, "x", details=True)
+    assert_ranks_follow_from_pairs(board, pr.compare(values, "x"), 4)
     assert board["rank"].to_list() == [1, 2, 3, 4]
     assert board["mean"].is_sorted(descending=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "user"}], ids=str)
+@pytest.mark.parametrize(
+    ("metric", "queries"), [("rr", 20), ("rr", 60), ("hit_rate@5", 20), ("hit_rate@5", 60)]
+)
+def test_ranks_of_few_queries_and_of_values_of_0_and_1(
+    metric: str, queries: int, options: dict
+) -> None:
+    random = np.random.default_rng(1)
+    of_hit = 1.0 if metric == "hit_rate@5" else 0.9
+    values = pl.DataFrame(
+        {"run": run, "query": q, "user": q // 2, "w": 1.0 + q % 3,
+         metric: of_hit * (random.random() < size)}
+        for run, size in (("a", 0.05), ("b", 0.5), ("c", 0.6), ("d", 0.97)) for q in range(queries)
+    )  # fmt: skip
+    board = pr.leaderboard(values, metric, details=True, **options)
+    pairs = pr.compare(values, metric, **options)
+    assert_ranks_follow_from_pairs(board, pairs, 4)
+    assert board.filter(run="d")["rank_low"].item() < 4 < 1 + board.filter(run="a")["rank"].item()
+    means = pr.summarize(values, metric, **options).sort("run")
+    columns = ["mean", "low", "high", "method"]
+    assert_frame_equal(board.sort("run").select(columns), means.select(columns), **EQUAL)
 
 
 def test_means_are_those_of_summarize() -> None:
@@ -115,24 +141,45 @@ def test_the_mean_of_task_means() -> None:
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_few_units_have_no_ranks(engine: str) -> None:
-    values = table().with_columns(task=pl.col("query") % 9)
+    """Without a known range, fewer than 30 queries or 10 clusters show no order of the runs."""
+    values = table().with_columns(task=pl.col("query") % 29)
     of_tasks = values.group_by("run", "task").agg(pl.col("x").mean())
+    nine = values.with_columns(task=pl.col("query") % 9)
     hidden = ["rank", "rank_low", "rank_high", "best", "better_than", "worse_than"]
-    for few, options, units in (
-        (of_tasks, {"query": "task"}, r"queries \(9\)"),
-        (values, {"cluster": "task"}, r"clusters \(9\)"),
-        (of_tasks, {"query": "task", "weight": pl.lit(2.0)}, r"queries \(9\)"),
-    ):
-        rows = few.with_columns(options["weight"].alias("w")) if "weight" in options else few
-        given = {**options, "weight": "w"} if "weight" in options else options
-        with pytest.warns(RankWarning, match=f"fewer than 10 {units} in 'x': they do not show"):
-            board = pr.leaderboard(rows.lazy(), "x", details=True, **given).collect(engine=engine)
+    cases: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
+        (of_tasks, {"query": "task"}, r"queries in 'x' \(29\)"),
+        (nine, {"cluster": "task"}, r"clusters in 'x' \(9\)"),
+        (of_tasks.with_columns(w=2.0), {"query": "task", "weight": "w"}, r"queries in 'x' \(29\)"),
+    ]
+    for rows, options, units in cases:
+        with pytest.warns(RankWarning, match=f"too few {units}, or too few that differ"):
+            board = pr.leaderboard(rows.lazy(), "x", details=True, **options).collect(engine=engine)
         assert board.select(hidden).null_count().row(0) == (4,) * 6
-        means = pr.summarize(rows, "x", **given).sort("mean", descending=True)
-        assert_frame_equal(board.select("run", "low", "high"), means.select("run", "low", "high"))
-    ten = table().with_columns(task=pl.col("query") % 10)
-    board = pr.leaderboard(ten.group_by("run", "task").agg(pl.col("x").mean()), "x", query="task")
+        with pytest.warns(RankWarning, match="without a known range"):
+            means = pr.summarize(rows, "x", **options).sort("mean", descending=True)
+        columns = ["run", "low", "high", "method"]
+        assert_frame_equal(board.select(columns), means.select(columns))
+    known = of_tasks.with_columns(rr=0.5 + pl.col("x") / 10)
+    board = pr.leaderboard(known, "rr", query="task")
     assert board["rank_low"].null_count() == 0
+    assert board["method"].to_list() == ["bounded"] * 4
+
+
+def test_pairs_of_which_few_queries_differ() -> None:
+    """Of 40 queries, c is worse in 9 and d in all; a and b are equal in all."""
+    x = np.linspace(0.5, 0.9, 40)
+    c = np.where(np.arange(40) % 9 == 0, x - [0.02, 0.06] * 20, x)
+    runs = {"a": x, "b": x, "c": c, "d": x - 0.4 + np.tile([0.1, -0.1], 20)}
+    values = pl.concat(
+        pl.DataFrame({"run": run, "query": range(40), "x": each}) for run, each in runs.items()
+    )
+    with pytest.warns(RankWarning, match="some pairs of runs have no interval in 'x'"):
+        board = pr.leaderboard(values)
+    found = board.select("run", "rank", "rank_low", "rank_high").rows()
+    assert found == [("a", 1, 1, 3), ("b", 1, 1, 3), ("c", 3, 1, 3), ("d", 4, 4, 4)]
+    with pytest.warns(RankWarning, match="so there are no ranks"):
+        board = pr.leaderboard(values.filter(pl.col("run") != "d"))
+    assert board["rank"].null_count() == 3
 
 
 def test_tasks_that_share_their_queries() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import t as student
 from statsmodels.stats.power import TTestPower
 
 import polars_rank as pr
-from polars_rank.errors import ArgumentError, RankWarning
+from polars_rank.errors import ArgumentError
 
 
 def table(queries: int, effect: float = 0.0, seed: int = 0) -> pl.DataFrame:
@@ -33,7 +34,7 @@ def test_planned_experiments_have_their_power() -> None:
     needed = pr.power(table(200, seed=9), baseline="a", difference=0.15)["needed"].item()
     found = [
         pr.compare(table(needed, 0.15, seed), baseline="a")["p_value"].item() < 0.05
-        for seed in range(200)
+        for seed in range(100)
     ]
     assert 0.7 < np.mean(found) < 0.9
 
@@ -52,18 +53,65 @@ def test_widths_are_those_of_later_intervals() -> None:
     assert now == pytest.approx(row["high"] - row["low"], rel=0.02)
 
 
-def test_predictions_save_labels() -> None:
-    random = np.random.default_rng(0)
-    predicted = pl.DataFrame({"query": range(1000), "x": random.normal(0, 1, 1000)})
-    human = predicted.head(100).with_columns(pl.col("x") + pl.Series(random.normal(0, 0.3, 100)))
-    now = pr.power(human, n=0, predictions=predicted).row(0, named=True)
-    row = pr.summarize(human, predictions=predicted).row(0, named=True)
-    assert now["width"] == pytest.approx(row["high"] - row["low"], rel=0.02)
-    assert now["width_human"] > now["width"]
-    assert 0.5 < now["saving"] < 0.95
-    more = pr.power(human, n=[0, 50, 2000], predictions=predicted)
-    assert more["width"].to_list()[1] < now["width"]
-    assert more["note"].to_list()[2] == "only 900 queries have no human labels"
+@pytest.mark.parametrize(("comparisons", "metrics"), [(None, 2), (2, 1), (5, 2)])
+def test_the_level_is_divided_by_the_number_of_comparisons(
+    comparisons: int | None, metrics: int
+) -> None:
+    values = table(40).with_columns(y=-pl.col("x")).select("run", "query", *"xy"[:metrics])
+    rows = pr.power(values, baseline="a", difference=0.2, comparisons=comparisons)
+    number = comparisons or 2  # two metrics
+    effect, law = 0.2 / rows["std"][0], TTestPower()
+    assert rows["comparisons"].to_list() == [number] * metrics
+    assert rows["power"][0] == pytest.approx(law.power(effect, 40, 0.05 / number))
+    needed = law.solve_power(effect, None, 0.05 / number, 0.8)
+    assert rows["needed"][0] == int(np.ceil(needed))
+    detectable = law.solve_power(None, 40, 0.05 / number, 0.8) * rows["std"][0]
+    assert rows["detectable"][0] == pytest.approx(detectable, rel=1e-5)
+
+
+def test_each_group_is_corrected_for_its_own_comparisons() -> None:
+    """Three runs of one part are three pairs, and two runs of the other are one."""
+    third = table(40, seed=1).filter(run="b").with_columns(run=pl.lit("c"))
+    values = pl.concat([
+        table(40).with_columns(part=1), third.with_columns(part=1), table(40).with_columns(part=2),
+    ])  # fmt: skip
+    rows = pr.power(values, "x", by="part", difference=0.2)
+    assert rows.select("part", "comparisons").rows() == [(1, 3)] * 3 + [(2, 1)]
+
+
+def test_widths_are_of_corrected_intervals() -> None:
+    """The width is 2 t se √(n / N), with n - 1 degrees of freedom for N queries."""
+    values = table(50)
+    std = (values.filter(run="b")["x"] - values.filter(run="a")["x"]).std()
+    for comparisons, confidence in ((None, 0.95), (1, 0.95), (4, 1 - 0.05 / 4)):
+        row = pr.power(values, "x", baseline="a", n=30, comparisons=comparisons)
+        half = student.ppf((1 + confidence) / 2, 79) * std / np.sqrt(80)
+        assert row["width"].item() == pytest.approx(2 * half)
+    means = pr.power(values, "x", n=0)
+    intervals = pr.summarize(values, "x")
+    widths = (intervals["high"] - intervals["low"]).to_list()
+    assert means["width"].to_list() == pytest.approx(widths, rel=0.1)
+
+
+def test_the_observed_difference_has_no_power() -> None:
+    row = pr.power(table(40, 0.3), baseline="a").row(0, named=True)
+    assert row["power"] is None
+    assert row["target"] == pytest.approx(abs(row["difference"]))
+    assert (
+        row["needed"]
+        == pr.power(table(40, 0.3), baseline="a", difference=row["target"])["needed"].item()
+    )
+
+
+def test_plans_have_30_queries_and_10_that_differ() -> None:
+    """A difference of 1,000 is detected by 2 queries; if 1 of 4 differs, 10 are of 40."""
+    large = pr.power(table(40), baseline="a", difference=1_000).row(0, named=True)
+    assert (large["needed_low"], large["needed"], large["needed_high"]) == (30, 30, 30)
+    half = pl.when(pl.col("query") % 4 == 0).then("x").otherwise(0.5)
+    rare = pr.power(table(40).with_columns(x=half), baseline="a", difference=1_000)
+    assert rare["needed"].item() == 40
+    hits = table(40).with_columns(x=(pl.col("x") > 0).cast(pl.Float64))
+    assert pr.power(hits, baseline="a", difference=1_000)["needed"].item() == 30
 
 
 @pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
@@ -83,15 +131,10 @@ def test_equal_values_have_no_power() -> None:
         ({"n": []}, "at least one"),
         ({"n": -1}, "`n`"),
         ({"n": 3, "cluster": "query"}, "`cluster` is not supported"),
-        ({"predictions": table(40)}, "`predictions` needs `n`"),
+        ({"comparisons": 0}, "`comparisons`"),
+        ({"comparisons": 1.5}, "`comparisons`"),
     ],
 )
 def test_bad_input(options: dict, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         pr.power(table(40), baseline="a", **options)
-
-
-def test_few_judged_queries_warn() -> None:
-    predicted = pl.DataFrame({"query": range(50), "x": np.linspace(0, 1, 50)})
-    with pytest.warns(RankWarning, match="fewer than 10 judged queries"):
-        pr.power(predicted.sample(5, seed=1), n=10, predictions=predicted)

@@ -1,0 +1,271 @@
+"""Estimates from labels of people for some queries and of a judge for all."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from scipy.stats import beta
+from scipy.stats import t as student
+
+import polars_rank as pr
+from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
+
+NEW = ["predicted", "judge_weight", "effective_queries"]
+
+
+def tables(queries: int = 400, human: int = 100, noise: float = 0.2, seed: int = 0) -> tuple:
+    """Return values by people for some queries, and predicted values for all."""
+    random = np.random.default_rng(seed)
+    quality = random.normal(0, 1, queries)
+    truth = pl.DataFrame(
+        {"run": run, "query": q, "x": quality[q] + shift + random.normal(0, 0.4)}
+        for run, shift in (("a", 0.0), ("b", 0.3))
+        for q in range(queries)
+    )
+    error = pl.Series(random.normal(0.5, noise, truth.height))
+    predicted = truth.with_columns(x=pl.col("x") + error)
+    chosen = random.permutation(queries)[:human]
+    return truth.filter(pl.col("query").is_in(chosen)), predicted
+
+
+def expected(h: np.ndarray, j: np.ndarray, o: np.ndarray) -> tuple[float, float, float]:
+    """Return the weight of predictions, the estimate and its standard error, as in the paper.
+
+    `h` and `j` are the values by people and by the judge for judged queries, and `o` those by the
+    judge for the others. The variance of a residual has one degree of freedom less for the weight.
+    """
+    n, total = len(h), len(o)
+    variance = np.concatenate([j, o]).var(ddof=1)
+    covariance = ((h - h.mean()) * (j - j.mean())).mean()
+    weight = min(max(covariance / ((1 + n / total) * variance), 0.0), 1.0)
+    residual = h - weight * j
+    squares = ((residual - residual.mean()) ** 2).sum() / (n * (n - 2))
+    error = math.sqrt(squares + weight**2 * o.var(ddof=1) / total)
+    return weight, residual.mean() + weight * o.mean(), error
+
+
+def parts(human: pl.DataFrame, predicted: pl.DataFrame) -> tuple:
+    """Return the values by people, by the judge for these, and by the judge for others."""
+    judged = predicted.join(human, on=["run", "query"], how="semi").sort("run", "query")
+    others = predicted.join(human, on=["run", "query"], how="anti").sort("run", "query")
+    return tuple(
+        {run: rows["x"].to_numpy() for (run,), rows in each.group_by("run", maintain_order=True)}
+        for each in (human.sort("run", "query"), judged, others)
+    )
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_means_are_those_of_the_paper(engine: Any) -> None:
+    human, predicted = tables()
+    found = pr.judges.estimate(human.lazy(), predicted.lazy()).collect(engine=engine)
+    for row in found.iter_rows(named=True):
+        h, j, o = (each[row["run"]] for each in parts(human, predicted))
+        weight, mean, error = expected(h, j, o)
+        assert row["judge_weight"] == pytest.approx(weight)
+        assert row["mean"] == pytest.approx(mean)
+        assert (row["queries"], row["predicted"], row["method"]) == (100, 300, "t")
+        # The values are nearly symmetric, so that t decides on at least one side.
+        half = student.ppf(0.975, 98) * error
+        assert row["high"] - row["low"] >= 2 * half * (1 - 1e-12)
+        assert row["high"] - row["low"] < 2.1 * half
+        alone = h.var(ddof=1) / 100
+        assert row["effective_queries"] == pytest.approx(100 * alone / error**2)
+
+
+def test_differences_are_those_of_the_paper() -> None:
+    human, predicted = tables()
+    row = pr.judges.estimate(human, predicted, baseline="a").row(0, named=True)
+    h, j, o = (each["b"] - each["a"] for each in parts(human, predicted))
+    weight, difference, error = expected(h, j, o)
+    assert row["judge_weight"] == pytest.approx(weight)
+    assert row["difference"] == pytest.approx(difference)
+    half = student.ppf(0.975, 98) * error
+    assert 2 * half * (1 - 1e-12) <= row["high"] - row["low"] < 2.1 * half
+    assert (row["wins"], row["losses"]) == ((h > 0).sum(), (h < 0).sum())
+    assert row["mean"] - row["baseline_mean"] == pytest.approx(row["difference"])
+    assert (row["verdict"], row["comparisons"]) == ("better", 1)
+
+
+def test_columns_are_those_of_summarize_and_compare() -> None:
+    human, predicted = tables()
+    means, differences = pr.summarize(human, "x"), pr.compare(human, "x", baseline="a")
+    for plain, options in ((means, {}), (differences, {"baseline": "a"})):
+        found = pr.judges.estimate(human, predicted, "x", **options)
+        assert found.columns == [*plain.columns[:-1], *NEW, "method"]
+        assert {name: found.schema[name] for name in plain.columns} == dict(plain.schema)
+
+
+@pytest.mark.parametrize("options", [{}, {"baseline": "a"}], ids=str)
+def test_predictions_of_no_use_change_nothing(options: dict) -> None:
+    """The judge gives the opposite of the truth, so that its weight is 0."""
+    human, predicted = tables()
+    opposite = predicted.with_columns(x=-pl.col("x"))
+    found = pr.judges.estimate(human, opposite, **options)
+    plain = (pr.compare if options else pr.summarize)(human, **options)
+    assert found["judge_weight"].unique().to_list() == [0]
+    assert found["effective_queries"].unique().to_list() == [100]
+    assert_frame_equal(found.drop(NEW), plain, rel_tol=1e-9)
+
+
+def test_perfect_predictions_narrow_the_interval() -> None:
+    human, predicted = tables(noise=0.05)
+    for function, options in ((pr.summarize, {}), (pr.compare, {"baseline": "a"})):
+        alone = function(human, **options).row(0, named=True)
+        row = pr.judges.estimate(human, predicted, **options).row(0, named=True)
+        assert row["high"] - row["low"] < 0.8 * (alone["high"] - alone["low"])
+        assert row["effective_queries"] > 150
+
+
+def test_proportions() -> None:
+    """Of 200 queries, people judged 60, of which 36 are hits, and the judge is right on all."""
+    truth = pl.DataFrame({"query": range(200), "hit": ([1.0] * 3 + [0.0] * 2) * 40})
+    row = pr.judges.estimate(truth.head(60), truth).row(0, named=True)
+    assert row["method"] == "clopper-pearson"
+    assert row["mean"] == pytest.approx(0.6)
+    few, many = (beta.ppf(0.975, 0.6 * n + 1, 0.4 * n) - 0.6 for n in (60, 200))
+    assert many < row["high"] - 0.6 < few
+    assert 60 < row["effective_queries"] <= 200 * 1.03
+
+
+def test_groups_weights_and_clusters() -> None:
+    human, predicted = tables(noise=0.5)
+    columns = {"part": pl.col("query") % 2, "w": pl.lit(2.0), "user": pl.col("query")}
+    human, predicted = human.with_columns(**columns), predicted.with_columns(**columns)
+    for options in ({}, {"baseline": "a"}):
+        found = pr.judges.estimate(human, predicted, "x", by="part", **options)
+        for part in (0, 1):
+            alone = pr.judges.estimate(
+                human.filter(part=part), predicted.filter(part=part), "x", **options
+            )
+            assert_frame_equal(found.filter(part=part).drop("part"), alone)
+        plain = pr.judges.estimate(human, predicted, "x", **options)
+        for same in ({"weight": "w"}, {"cluster": "user"}):
+            assert_frame_equal(
+                pr.judges.estimate(human, predicted, "x", **same, **options), plain, rel_tol=1e-9
+            )
+
+
+@settings(max_examples=20)
+@given(
+    st.integers(2, 45), st.integers(0, 45), st.sampled_from(["rr", "x"]),
+    st.sampled_from([{}, {"baseline": "a"}]), st.integers(0, 9),
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+def test_any_number_of_queries(
+    judged: int, others: int, metric: str, options: dict, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    total = judged + others
+    truth = pl.DataFrame(
+        {"run": ["a"] * total + ["b"] * total, "query": [*range(total)] * 2,
+         metric: np.round(random.random(2 * total), 1)}
+    )  # fmt: skip
+    noisy = (pl.col(metric) * 0.7 + pl.Series(random.random(2 * total) * 0.3)).alias(metric)
+    human, predicted = truth.filter(pl.col("query") < judged), truth.with_columns(noisy)
+    eager = pr.judges.estimate(human, predicted, **options)
+    lazy = pr.judges.estimate(human.lazy(), predicted, **options).collect(engine="streaming")
+    assert_frame_equal(lazy, eager)
+    shuffled = predicted.sample(fraction=1.0, shuffle=True, seed=1)
+    again = pr.judges.estimate(human.reverse(), shuffled, **options)
+    assert_frame_equal(again, eager, rel_tol=1e-6, abs_tol=1e-6)
+    for row in eager.iter_rows(named=True):
+        assert (row["queries"], row["predicted"]) == (judged, others)
+        assert (row["low"] is None) == (row["method"] == "none")
+        if options and judged < 30 and row["judge_weight"]:
+            assert (row["method"], row["verdict"], row["p_value"]) == ("none", "too few", None)
+        if options and row["low"] is not None and abs(row["p_value"] - 0.05) > 1e-4:
+            assert (row["low"] > 0 or row["high"] < 0) == (row["p_value"] < 0.05)
+
+
+def test_few_judged_queries() -> None:
+    human, predicted = tables(human=29)
+    with pytest.warns(RankWarning, match="fewer than 30 judged queries.*in 2 rows, e.g. of 'x'"):
+        means = pr.judges.estimate(human, predicted)
+    assert means["method"].to_list() == ["t", "t"]
+    row = pr.judges.estimate(human, predicted, baseline="a").row(0, named=True)
+    assert (row["method"], row["verdict"], row["low"]) == ("none", "too few", None)
+    row = pr.judges.estimate(*tables(human=30), baseline="a").row(0, named=True)
+    assert (row["method"], row["verdict"]) == ("t", "better")
+
+
+def test_a_selection_that_is_not_random_warns() -> None:
+    human, predicted = tables()
+    chosen = predicted.filter(pl.col("x") > 0.5).select("query").unique()
+    biased = human.join(chosen, on="query", how="semi")
+    with pytest.warns(RankWarning, match="not a random sample"):
+        pr.judges.estimate(biased, predicted)
+
+
+def test_directions_are_those_of_differences_only() -> None:
+    human, predicted = tables()
+    with pytest.warns(RankWarning, match="no metric is named 'x', so higher values"):
+        pr.judges.estimate(human, predicted, baseline="a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pr.judges.estimate(human, predicted)
+    low = [each.rename({"x": "fall_out@2"}) for each in (human, predicted)]
+    assert pr.judges.estimate(*low, baseline="a")["verdict"].item() == "worse"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda p: p.filter(pl.col("run") == "a"), DataError, "`predicted` has no row for 100 rows"),
+        (lambda p: p.drop("x"), SchemaError, "'x' \\(`predicted`\\) not found"),
+        (lambda p: p.with_columns(pl.col("query").cast(pl.String)), SchemaError, "same type"),
+        (lambda p: p.with_columns(x=pl.lit(float("nan"))), DataError, "NaN or infinite"),
+        (lambda p: pl.concat([p, p.with_columns(run=pl.lit("c"))]), DataError,
+         "1 run of `predicted` not found"),
+        (lambda p: pl.concat([p, p.head(1)]), DataError, "duplicate rankings"),
+    ],
+)  # fmt: skip
+def test_bad_predictions(change: Any, error: type, message: str) -> None:
+    human, predicted = tables()
+    for options in ({}, {"baseline": "a"}):
+        with pytest.raises(error, match=message):
+            pr.judges.estimate(human, change(predicted), **options)
+        with pytest.raises(error, match=message):
+            pr.judges.estimate(human.lazy(), change(predicted).lazy(), **options).collect()
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (lambda h: h.head(0), {}, DataError, "`human` has no rows"),
+        (lambda h: h.with_columns(x=pl.lit(math.inf)), {}, DataError, "NaN or infinite"),
+        (lambda h: h.with_columns(w=pl.col("w") + 1), {"weight": "w"}, DataError,
+         "200 rows of `human` have another weight in `predicted`"),
+        (lambda h: h.with_columns(w=pl.lit(-1.0)), {"weight": "w"}, DataError, "null, negative"),
+        (lambda h: h.with_columns(u=pl.col("u") + 1), {"cluster": "u"}, DataError,
+         "200 rows of `human` have another cluster in `predicted`"),
+        (lambda h: h, {"baseline": "z"}, DataError, "run 'z' \\(`baseline`\\) not found"),
+        (lambda h: h, {"baseline": 1}, ArgumentError, "`baseline` must be a value"),
+        (lambda h: h, {"confidence": 1}, ArgumentError, "confidence"),
+    ],
+)  # fmt: skip
+def test_bad_input(change: Any, options: dict, error: type, message: str) -> None:
+    human, predicted = (each.with_columns(w=pl.lit(1.0), u=pl.col("query")) for each in tables())
+    with pytest.raises(error, match=message):
+        pr.judges.estimate(change(human), predicted, "x", **options)
+    with pytest.raises(error, match=message):
+        pr.judges.estimate(change(human).lazy(), predicted, "x", **options).collect()
+
+
+def test_undefined_predictions_do_not_count() -> None:
+    human, predicted = tables()
+    query = human["query"][0]
+    unknown = predicted.with_columns(x=pl.when(pl.col("query") != query).then("x"))
+    with pytest.warns(RankWarning, match="2 human values do not count, e.g. of 'x'"):
+        found = pr.judges.estimate(human, unknown)
+    left = pr.judges.estimate(
+        human.filter(pl.col("query") != query), predicted.filter(pl.col("query") != query)
+    )
+    assert_frame_equal(found, left)
