@@ -59,6 +59,13 @@ def estimate(
     >>> result = pr.judges.estimate(human, predicted, baseline="bm25")
     >>> result.select("run", "difference", "low", "high", "verdict")
     shape: (1, 5)
+    ┌────────┬────────────┬──────────┬──────────┬─────────┐
+    │ run    ┆ difference ┆ low      ┆ high     ┆ verdict │
+    │ ---    ┆ ---        ┆ ---      ┆ ---      ┆ ---     │
+    │ str    ┆ f64        ┆ f64      ┆ f64      ┆ str     │
+    ╞════════╪════════════╪══════════╪══════════╪═════════╡
+    │ neural ┆ 0.063443   ┆ 0.029917 ┆ 0.093693 ┆ better  │
+    └────────┴────────────┴──────────┴──────────┴─────────┘
 
     Parameters
     ----------

@@ -74,21 +74,21 @@ def check(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5, 0.5, 0.9] * 2})
+    >>> values = pl.DataFrame({"query": range(40), "rr": [1.0, 0.5, 0.5, 0.9] * 10})
     >>> summary = pr.summarize(values)
     >>> rules = ["rr >= 0.2", "rr >= 0.7", "queries >= 3"]
     >>> verdicts = pr.check(summary, rules, undecided="pass")
     >>> verdicts.select("rule", "value", "low", "verdict")
     shape: (3, 4)
-    ┌──────────────┬───────┬─────────┬───────────┐
-    │ rule         ┆ value ┆ low     ┆ verdict   │
-    │ ---          ┆ ---   ┆ ---     ┆ ---       │
-    │ str          ┆ f64   ┆ f64     ┆ str       │
-    ╞══════════════╪═══════╪═════════╪═══════════╡
-    │ rr >= 0.2    ┆ 0.725 ┆ 0.52144 ┆ pass      │
-    │ rr >= 0.7    ┆ 0.725 ┆ 0.52144 ┆ undecided │
-    │ queries >= 3 ┆ 8.0   ┆ null    ┆ pass      │
-    └──────────────┴───────┴─────────┴───────────┘
+    ┌──────────────┬───────┬──────────┬───────────┐
+    │ rule         ┆ value ┆ low      ┆ verdict   │
+    │ ---          ┆ ---   ┆ ---      ┆ ---       │
+    │ str          ┆ f64   ┆ f64      ┆ str       │
+    ╞══════════════╪═══════╪══════════╪═══════════╡
+    │ rr >= 0.2    ┆ 0.725 ┆ 0.651231 ┆ pass      │
+    │ rr >= 0.7    ┆ 0.725 ┆ 0.651231 ┆ undecided │
+    │ queries >= 3 ┆ 40.0  ┆ null     ┆ pass      │
+    └──────────────┴───────┴──────────┴───────────┘
 
     Parameters
     ----------

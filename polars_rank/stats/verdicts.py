@@ -34,7 +34,7 @@ def write_junit(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4})
+    >>> values = pl.DataFrame({"query": range(40), "rr": [1.0, 0.5] * 20})
     >>> verdicts = pr.check(pr.summarize(values), ["mean(rr) >= 0.5"])
     >>> with TemporaryDirectory() as folder:
     ...     pr.stats.write_junit(verdicts, Path(folder, "verdicts"))
@@ -111,14 +111,14 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4})
+    >>> values = pl.DataFrame({"query": range(40), "rr": [1.0, 0.5] * 20})
     >>> verdicts = pr.check(pr.summarize(values), ["mean(rr) >= 0.5"])
     >>> with TemporaryDirectory() as folder:
     ...     pr.stats.write_markdown(verdicts, Path(folder, "verdicts"))
     ...     print(Path(folder, "verdicts").read_text(), end="")
     | verdict | rule | where | value | interval | queries |
     | --- | --- | --- | ---: | :---: | ---: |
-    | pass | mean(rr) >= 0.5 |  | 0.75 | [0.5266, 0.9734] | 8 |
+    | pass | mean(rr) >= 0.5 |  | 0.75 | [0.669, 0.831] | 40 |
 
     Parameters
     ----------
