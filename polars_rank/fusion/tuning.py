@@ -25,14 +25,7 @@ from polars_rank.frames.batches import requested
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.fusion.candidates import Candidates, Choices
 from polars_rank.fusion.fuse import columns_of_runs
-from polars_rank.fusion.procedures import (
-    CANDIDATE,
-    PROCEDURE,
-    TUNED,
-    UNWEIGHTED,
-    Folds,
-    Log,
-)
+from polars_rank.fusion.procedures import CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED, Folds, Log
 from polars_rank.metrics.metric import cutoff
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors
 
 #: Methods of intervals as in subtitles.
-_METHODS = {
-    "t": "Student's t", "clopper-pearson": "Clopper and Pearson", "bounded": "for any distribution",
-}  # fmt: skip
+_METHODS = {"t": "Student's t", "clopper-pearson": "exact", "bounded": "for any distribution"}
 
 
 @public

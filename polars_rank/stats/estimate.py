@@ -158,6 +158,8 @@ class Estimate:
     units: Array
     effective: Array
     degrees: Array
+    #: (Σe²)² / Σe⁴ of the influence values e: the number of units if all are equally large.
+    shape: Array
     #: Σe³ / (6 (Σe²)^1.5) of the influence values e, for the correction of skewness.
     acceleration: Array
     #: The mean square, and the number of queries and the degrees of freedom for proportions.
@@ -196,6 +198,7 @@ class Estimate:
         deviations = x - mean[:, None]
         y = units.sums(deviations)
         squares, cubes, fourth = _power_sums(y)
+        shape = np.where(fourth > 0, squares**2 / fourth, effective)
         spread = squares / total
         if units.of_unit is not None:
             spread = units.total_of(deviations**2) / total
@@ -241,7 +244,7 @@ class Estimate:
 
         return cls(
             mean, error, of_rows(size), of_rows(total), std, of_rows(units.number),
-            of_rows(effective), degrees_of_freedom(squares, fourth, effective, units.number),
+            of_rows(effective), degrees_of_freedom(shape, effective, units.number), shape,
             cubes / squares**1.5 / 6, spread + mean**2, queries,
             of_rows(np.inf if unit is None else effective - 1), is_same, is_few, of_base, products,
             sample,
@@ -271,14 +274,12 @@ def _power_sums(values: Array) -> tuple[Array, Array, Array]:
     return sums[0], sums[1], sums[2]
 
 
-def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: Array) -> Array:
+def degrees_of_freedom(shape: Array, effective: Array, units: Array) -> Array:
     """Return the number of units - 1, or fewer if their weights are unequal.
 
     If Kish's effective number n is below 90% of the number of units, it is (Σy²)² / Σy⁴ - 1 for
     their deviations y, from (n - 1) / 2 to n - 1.
     """
-    shape = squares**2 / fourth
-    shape = np.where(np.isfinite(shape), shape, effective)
     fewer = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
     return np.where(effective < UNEQUAL * units, fewer, units - 1.0)
 

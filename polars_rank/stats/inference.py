@@ -211,7 +211,7 @@ def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
     error = np.sqrt(np.maximum(squares, 0.0) * e.effective / (e.effective - 1)) / e.weight
     made = replace(
         e, mean=e.mean - q * e.base, error=error, acceleration=cubes / squares**1.5 / 6,
-        degrees=degrees_of_freedom(squares, fourth, e.effective, e.units),
+        degrees=degrees_of_freedom(squares**2 / fourth, e.effective, e.units),
     )  # fmt: skip
     return replace(rows, estimate=made)
 

@@ -61,7 +61,8 @@ class Summary:
     def warn(self) -> None:
         """Warn of unreliable intervals."""
         e, method, texts = self.estimate, self.inference.method, self.rows.texts
-        few = (e.degrees < FEW_DEGREES) & (e.effective < UNEQUAL * e.units)
+        degrees = np.minimum(e.degrees, np.minimum(e.shape, e.effective) - 1)
+        few = (degrees < FEW_DEGREES) & (e.effective < UNEQUAL * e.units)
         warn_rows(
             few & (method != NONE),
             texts,
