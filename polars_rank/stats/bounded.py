@@ -21,36 +21,48 @@ if TYPE_CHECKING:
 
 #: Points on the path of integration.
 _POINTS, _STEP = 125, 0.08
-#: The largest number of different values; more are rounded away from the mean.
-_MOST = 2**12
+#: The largest number of different values; more are rounded to the end of the range. More values
+#: than the second number are not sorted for each p-value.
+_MOST, _MANY = 2**12, 2**16
 #: Doublings of the distance at which a bound of a ratio is looked for.
 _DOUBLINGS = 40
 #: Steps and precision of a bound, and of the place where the path crosses the real axis.
 _STEPS, _PRECISION, _CLOSE = 80, 1e-12, 1e-3
 
 
-def _positive(values: Array, weights: Array | None) -> float:
-    """Return P(Σ G w x > 0) for independent exponential variables G."""
-    terms = values if weights is None else values * weights
-    size = np.abs(terms).max()
-    if not size or terms.max() <= 0:
+def _merged(values: Array, *, is_exact: bool) -> tuple[Array, Array]:
+    """Return different values, and how often each occurs; many are rounded up."""
+    number = None
+    if is_exact or len(values) <= _MANY:
+        values, number = np.unique(values, return_counts=True)
+        if len(values) <= _MOST:
+            return values, number
+    low = values.min()
+    step = (values.max() - low) / _MOST
+    number = np.bincount(np.ceil((values - low) / step).astype(int), number)
+    places = np.flatnonzero(number)
+    return low + step * places, number[places]
+
+
+def _positive(terms: Array, number: Array) -> float:
+    """Return P(Σ G a > 0) for terms a, each of which occurs some number of times.
+
+    The variables G are independent, with the exponential distribution.
+    """
+    if terms.max() <= 0:
         return 0.0
-    terms, number = np.unique(terms / size, return_counts=True)
-    if len(terms) > _MOST:  # rounded up, so that the probability is not too small
-        terms, place = np.unique(np.ceil(terms * _MOST) / _MOST, return_inverse=True)
-        number = np.bincount(place, number)
-    return _tail(terms, number) if terms @ number < 0 else 1 - _tail(-terms[::-1], number[::-1])
+    return _tail(terms, number) if terms @ number < 0 else 1 - _tail(-terms, number)
 
 
 def _tail(terms: Array, number: Array) -> float:
-    """Return P(Σ G a > 0) for terms a, each of which occurs some number of times.
+    """Return a probability of `_positive` of at most about a half.
 
     It is the integral of M(s) / s with M(s) = Π 1 / (1 - s a), on a path that crosses the real axis
     where M(s) / s is smallest, and bends as the path of steepest descent there.
     """
-    if terms[-1] <= 0:
+    if terms.max() <= 0:
         return 0.0
-    a = terms / terms[-1]
+    a = terms / terms.max()
     low, high, s = 0.0, 1.0, 1 / (2 + number.sum())
     for _ in range(_STEPS):
         q = a / (1 - s * a)
@@ -73,21 +85,30 @@ def _tail(terms: Array, number: Array) -> float:
     return float(_STEP / math.pi * (values.sum() - values[0] / 2))
 
 
-def p_value(values: Array, weights: Array | None, end: float, side: int) -> float:
-    """Return the p-value of a mean of 0 or beyond, given the end of the range on this side.
+def _p_value(values: Array, number: Array | None, weights: Array | None, end: float) -> float:
+    """Return the p-value for a mean of at least 0, given the upper end of the range.
 
-    The side is -1 for means of at most 0, and 1 for means of at least 0. A unit that the sample
-    does not have has the largest weight.
+    A unit that the sample does not have has the largest weight.
     """
-    of_end = None if weights is None else np.append(weights, weights.max())
-    return _positive(side * np.append(values, end), of_end)
+    if weights is not None:
+        values, end = values * weights, end * weights.max()
+    if number is None:
+        values, number = _merged(values, is_exact=False)
+    return _positive(np.append(values, end), np.append(number, 1.0))
 
 
 def two_sided(values: Array, weights: Array | None, low: float, high: float) -> float:
     """Return the p-value of a mean of 0, given the ends of the range."""
-    return min(
-        1.0, *(2 * p_value(values, weights, end, side) for end, side in ((low, -1), (high, 1)))
+    found = (
+        2 * _p_value(*_turned(values, weights, side), weights, side * end)
+        for side, end in ((-1, low), (1, high))
     )
+    return min(1.0, *found)
+
+
+def _turned(values: Array, weights: Array | None, side: int) -> tuple[Array, Array | None]:
+    """Return values that are higher towards a side, and how often each occurs."""
+    return (side * values, None) if weights is not None else _merged(side * values, is_exact=True)
 
 
 def bounds(
@@ -95,10 +116,16 @@ def bounds(
 ) -> tuple[float, float]:
     """Return the interval of the mean at the level 1 - `alpha`, within the range."""
     mean = float(np.average(values, weights=weights))
-    return (
-        root(lambda m: p_value(values - m, weights, low - m, -1), alpha / 2, mean, low),
-        root(lambda m: p_value(values - m, weights, high - m, 1), alpha / 2, mean, high),
-    )
+
+    def bound(end: float, side: int) -> float:
+        turned, number = _turned(values, weights, side)
+
+        def p_value(m: float) -> float:
+            return _p_value(turned - side * m, number, weights, side * (end - m))
+
+        return root(p_value, alpha / 2, mean, end)
+
+    return bound(low, -1), bound(high, 1)
 
 
 def ratio_bound(
@@ -111,15 +138,15 @@ def ratio_bound(
     this side is outside: the baseline's mean may be 0.
     """
 
-    def p_values(q: float) -> float:
+    def p_value(q: float) -> float:
         of_base = [(1 + sign * q) * each for each in ends]
         end = ends[0] - max(of_base) if side < 0 else ends[1] - min(of_base)
-        return p_value(differences - sign * q * base, weights, end, side)
+        return _p_value(side * (differences - sign * q * base), None, weights, side * end)
 
     for doubling in range(_DOUBLINGS):
         outside = ratio + side * 0.1 * 2**doubling
-        if p_values(outside) < tail:
-            return root(p_values, tail, ratio, outside)
+        if p_value(outside) < tail:
+            return root(p_value, tail, ratio, outside)
     return math.nan
 
 
