@@ -12,7 +12,6 @@ from polars_rank.columns import Columns
 from polars_rank.errors import DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed, lazy
 from polars_rank.stats.comparison import COMPARISON, Comparison
-from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES
 from polars_rank.stats.inference import T
 from polars_rank.stats.predictions import HUMAN, PREDICTIONS, rows_of_predictions
 from polars_rank.stats.results import returning
@@ -148,8 +147,7 @@ def estimate(
         made.warn()
         warn_rows(
             (made.inference.method == T) & made.estimate.is_few, rows.texts,
-            f"fewer than {FEW_QUERIES} judged queries, or {FEW_DIFFERENT} that differ from most, "
-            "in {}: the interval assumes a normal distribution",
+            "few judged queries, or few that differ, in {}: t assumes a normal distribution",
         )  # fmt: skip
         warn_rows(
             rows.count("is_selective") > 0, rows.texts,

@@ -49,6 +49,7 @@ def test_ranks_follow_from_all_pairs() -> None:
     assert board["mean"].is_sorted(descending=True)
 
 
+@pytest.mark.filterwarnings("ignore:fewer than 5 degrees of freedom")
 @pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "user"}], ids=str)
 @pytest.mark.parametrize(
     ("metric", "queries"), [("rr", 20), ("rr", 60), ("hit_rate@5", 20), ("hit_rate@5", 60)]
