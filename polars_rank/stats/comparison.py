@@ -12,7 +12,7 @@ from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, war
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT
-from polars_rank.stats.inference import NONE, Inference
+from polars_rank.stats.inference import NONE
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
 from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
@@ -74,9 +74,10 @@ class Comparison(Summary):
         if correction:
             found = rows.levels(self.inference, alpha, is_repeated=repeated)
         else:
-            every = np.ones(len(rows.keys))
-            found = self.inference.at(alpha).p_values(alpha), alpha * every, every
-        self.p_values, self.levels, self.comparisons = found
+            made, every = self.inference.at(alpha), np.ones(len(rows.keys))
+            found = made, made.p_values(alpha), alpha * every, every
+        #: The estimates with the methods of the corrected intervals.
+        self.corrected, self.p_values, self.levels, self.comparisons = found
 
     @property
     def mean(self) -> Array:
@@ -87,11 +88,6 @@ class Comparison(Summary):
     def bounds(self) -> tuple[Array, Array]:
         """The corrected intervals."""
         return self.corrected.bounds(self.levels)
-
-    @cached_property
-    def corrected(self) -> Inference:
-        """The estimates with the methods of the corrected intervals."""
-        return self.inference.at(self.levels)
 
     @property
     def methods(self) -> list[str]:

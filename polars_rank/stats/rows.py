@@ -84,10 +84,11 @@ class Rows:
 
     def levels(
         self, inference: Inference, alpha: float, *, is_repeated: bool
-    ) -> tuple[Array, Array, Array]:
-        """Return corrected p-values, the α of each row's interval, and the number of comparisons.
+    ) -> tuple[Inference, Array, Array, Array]:
+        """Return the estimates with the methods of corrected intervals, and corrected p-values.
 
-        The correlations of confidence sequences are unknown.
+        Return also the α of each row's interval, and the number of comparisons. The correlations of
+        confidence sequences are unknown.
         """
         families = []
         levels, comparisons = np.full(len(self.keys), alpha), np.ones(len(self.keys))
@@ -100,10 +101,11 @@ class Rows:
                 family = Bonferroni(number) if is_repeated else influences.family(tested)
                 levels[places] = family.level(alpha)
                 families.append((places, family))
-        p_values = inference.at(levels).p_values(alpha)
+        made = inference.at(levels)
+        p_values = made.p_values(alpha)
         for places, family in families:
             p_values[places] = family.corrected(p_values[places])
-        return p_values, levels, comparisons
+        return made, p_values, levels, comparisons
 
 
 def rows_of_runs(source: Values) -> Rows:
