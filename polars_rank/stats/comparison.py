@@ -12,7 +12,7 @@ from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, war
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT
-from polars_rank.stats.inference import NONE
+from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
 from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
@@ -71,12 +71,16 @@ class Comparison(Summary):
         self.margin = margin
         self.is_lower: Array = np.array([lower[key.metric] for key in rows.keys], dtype=bool)
         alpha = 1 - confidence
+        #: The estimates with the methods of the corrected intervals.
+        self.corrected: Inference
+        self.p_values: Array
+        self.levels: Array
+        self.comparisons: Array
         if correction:
             found = rows.levels(self.inference, alpha, is_repeated=repeated)
         else:
             made, every = self.inference.at(alpha), np.ones(len(rows.keys))
             found = made, made.p_values(alpha), alpha * every, every
-        #: The estimates with the methods of the corrected intervals.
         self.corrected, self.p_values, self.levels, self.comparisons = found
 
     @property
@@ -153,13 +157,16 @@ class Comparison(Summary):
         """Why a verdict is not about an interval of the difference; else None."""
         unbounded = np.isnan(self.relative_bounds[0]) if self.margin.is_relative else None
         reasons: list[str | None] = []
+        is_equal = self._is_equal
         for place, verdict in enumerate(self.verdicts):
             used = number_of(self.estimate.n[place], "query", "queries")
             reason = None
-            if self._is_equal[place]:
+            if is_equal[place]:
                 reason = f"equal in all {used}"
             elif verdict == "too few" and self.inference.method[place] == NONE:
                 reason = f"no interval from {used}"
+            elif verdict == "too few" and self.estimate.n[place] < FEW_DIFFERENT:
+                reason = f"only {used}"
             elif verdict == "too few":
                 reason = f"fewer than {FEW_DIFFERENT} of {used} differ from most"
             elif unbounded is not None and unbounded[place] and verdict == "unclear":

@@ -36,7 +36,7 @@ class Summary:
         self.rows = rows
         self.confidence = confidence
         self.estimate: Estimate = rows.estimate
-        self.inference = Inference.of(
+        self.inference: Inference = Inference.of(
             rows.estimate, rows.facts, is_difference=differences,
             is_weighted=rows.source.weight is not None, known=known, is_repeated=repeated,
         )  # fmt: skip

@@ -463,7 +463,8 @@ SKEWED = (
     "proof shows a value above (or below) the true one: with a margin as large as the true loss, "
     '`low` above the truth is a wrong pass of "not worse". Each should be at most 0.025. Where '
     "all differences are 0, the interval is that of equal differences, and there is no t "
-    'interval; "none" is the share of logs without any.',
+    'interval; "none" is the share of logs without any. Lognormal values have no known range, and '
+    "their large values are not in few queries: below 100 queries, they have no limit.",
     "values | queries | covered | covered, t | none | wrong above | above, t | wrong below | "
     "below, t | width / t",
 )
@@ -476,9 +477,12 @@ def skewed(random: Random, logs: int) -> Iterator[Row]:
         else:
             found = summarized(table_of(ids(shape), metric, a=drawn))
         own, of_t, (above, below) = found.own, found.t, found.own.sides(truth)
+        covered = own.coverage(truth)
+        if name == "lognormal" and queries < 100:
+            covered, above, below = (Level(each.value) for each in (covered, above, below))
         yield [
-            name, queries, own.coverage(truth), Level(of_t.covered(truth)), Level(own.none),
-            above, Level(of_t.above(truth)), below, Level(of_t.below(truth)), own.width(of_t),
+            name, queries, covered, Level(of_t.covered(truth)), Level(own.none), above,
+            Level(of_t.above(truth)), below, Level(of_t.below(truth)), own.width(of_t),
         ]  # fmt: skip
 
 
@@ -875,7 +879,8 @@ def lose_hits(gain: float) -> Draw:
 @section(
     "Wrong proofs at the margin",
     "The true loss is the margin: 5% of the baseline's mean. The share of logs that are \"not "
-    'worse", "equivalent" or "better", and that pass a rule, should be at most 0.025.',
+    'worse", "equivalent" or "better", and that pass a rule, should be at most 0.025. If the others '
+    "vary, 50 queries show no loss in 0.98^50 = 36% of logs, and no test does: no limit.",
     'values | queries | margin="5%" | rule, relative | margin, absolute | rule, absolute',
 )
 def margins(random: Random, logs: int) -> Iterator[Row]:
@@ -894,7 +899,9 @@ def margins(random: Random, logs: int) -> Iterator[Row]:
                              (size, f"difference({metric}) >= -{size}")):  # fmt: skip
             found = compared(table, margin=margin)
             passes = result(pr.check, found.table, [rule], on_fail="return")["verdict"] == "pass"
-            cells += map(wrong_passes, (found.verdict(*SHIPPED), float(passes.mean())))
+            is_seen = queries > 50 or "vary" not in name
+            shares = found.verdict(*SHIPPED), float(passes.mean())
+            cells += map(wrong_passes if is_seen else Level, shares)
         yield [name, queries, *cells]
 
 
