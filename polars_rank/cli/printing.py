@@ -168,8 +168,8 @@ def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
     """Return the first columns that fit, with text that is shortened; details are hidden first."""
     results, shown = _results(), [*columns]
     hideable = [each for each in columns[2:] if each.name not in _NEVER_HIDDEN]
-    hideable += [each for each in columns[-1:] if each.name == "method"]
     details = [each for each in hideable if each.name in results and results[each.name].is_detail]
+    details += [each for each in columns[-1:] if each.name == "method"]
     others = [each for each in hideable if each not in details]
     for each in details[::-1]:
         if _width(shown) > width:

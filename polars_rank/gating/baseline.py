@@ -42,11 +42,10 @@ def today() -> date:
 def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[str, str]:
     """Return what each metric means, to find out whether a baseline means the same."""
     default = Conventions()
-    changed = {
-        name: value for name, value in vars(conventions).items()
+    choices = "".join(
+        f", {name}={value!r}" for name, value in sorted(vars(conventions).items())
         if name != "name" and value != getattr(default, name)
-    }  # fmt: skip
-    choices = "".join(f", {name}={value!r}" for name, value in sorted(changed.items()))
+    )  # fmt: skip
     return {
         output_name(each): (str(each) if isinstance(each, Metric) else output_name(each)) + choices
         for each in metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gating import rules
 from polars_rank.gating.baseline import JUDGED, Baseline, definitions, today
 from polars_rank.gating.inputs import ALL, Golden, Results
-from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.metrics.names import bounds_of, lower_is_better, output_name
+from polars_rank.stats.estimate import FEW_QUERIES
 from polars_rank.stats.rules import Rule
 
 #: Whether nothing was retrieved, for queries without a relevant document; and whether something
@@ -223,8 +225,11 @@ def notes(
     # A guard fails if the difference is beyond the margin by half of its interval. All intervals
     # hold together: for other data, this is Bonferroni's.
     half, assumption = quantile(1 - 0.025 / len(evaluation.metrics)) * error, ASSUMPTION
+    if len(values) < FEW_QUERIES and bounds_of(main) is None:
+        half = math.inf
     if change is not None and not change.is_empty:
-        for row in change.whole.filter(col("std_error") > 0, metric=main).iter_rows(named=True):
+        rows = change.whole.filter(col("std_error") > 0, metric=main).fill_null(math.inf)
+        for row in rows.iter_rows(named=True):
             error, mean, assumption = row["std_error"], row["baseline_mean"], ""
             half = abs(row["low" if lower_is_better(main) else "high"] - row["difference"])
     text = number_of(evaluation.golden.queries.height, "query", "queries")
@@ -232,7 +237,7 @@ def notes(
         margin = [0.0, *(each.value for each in margins if each.metric in ("", main))][-1]
         limits = [x.value for x in drops if x.category is None and x.metric in ("", main)]
         loss = min([margin + half, *limits]) + quantile(0.8) * error
-        is_possible = lower_is_better(main) or loss < mean
+        is_possible = loss < (math.inf if lower_is_better(main) else mean)
         found = f"a loss of {loss:.2g} in {main} is found"
         text += f": {found if is_possible else f'too few to find a loss in {main}'}"
         text += f" with 80% probability{assumption}"

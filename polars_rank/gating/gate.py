@@ -14,7 +14,7 @@ from polars_rank.gating import evaluation, inputs, texts
 from polars_rank.gating.baseline import Baseline
 from polars_rank.gating.robustness import Bounds, problems_of, robustness
 from polars_rank.gating.rules import bounds_of
-from polars_rank.io.fields import FieldNames, Kind, check_found, checked_fields, fields_of
+from polars_rank.io.fields import FieldNames, check_found, checked_fields, fields_of
 from polars_rank.metrics.names import Metrics
 
 METRICS = ("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_rate@5")
@@ -201,8 +201,8 @@ def gate(
     runs = inputs.read_results(run, golden, fields_of(given, "run"))
     sources = [golden.source, *(each.source for each in runs)]
     of_runs = {role for each in runs for role in each.source.found}
-    found_fields: dict[Kind, set[str]] = {"judgments": golden.source.found, "run": of_runs}
-    check_found(given, found_fields, [name for each in sources for name in each.names])
+    names = [name for each in sources for name in each.names]
+    check_found(given, {"judgments": golden.source.found, "run": of_runs}, names)
     failed = sorted({query for each in runs for query in each.failed})
     if failed and missing == "raise":
         raise DataError(

@@ -35,13 +35,7 @@ def bounds_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Boun
 
     A loss may be one number for all metrics.
     """
-    if not isinstance(given, Mapping) and not is_loss:
-        raise ArgumentError(
-            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
-        )
-    if not isinstance(given, Mapping):
-        found = [Bound(None, "", number(parameter, given, "0 or above, or a mapping"))]
-    else:
+    if isinstance(given, Mapping):
         found = [
             Bound(
                 key if isinstance(value, Mapping) else None,
@@ -51,6 +45,12 @@ def bounds_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Boun
             for key, value in given.items()
             for name, bound in (value if isinstance(value, Mapping) else {key: value}).items()
         ]
+    elif is_loss:
+        found = [Bound(None, "", number(parameter, given, "0 or above, or a mapping"))]
+    else:
+        raise ArgumentError(
+            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
+        )
     if is_loss and any(each.value < 0 for each in found):
         raise ArgumentError(f"`{parameter}` must be 0 or above; found {short(given)}")
     return found
@@ -62,10 +62,8 @@ def means(values: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
     They are the numbers of these queries, so that their interval is a point.
     """
     long = values.unpivot(metrics, index="category", variable_name="metric", value_name="mean")
-    number = [
-        col("mean").mean().round(DECIMALS),
-        col("mean").count().cast(pl.Int64).alias("queries"),
-    ]
+    count = col("mean").count().cast(pl.Int64).alias("queries")
+    number = [col("mean").mean().round(DECIMALS), count]
     whole = long.group_by("metric", maintain_order=True).agg(number)
     parts = long.filter(col("category").is_not_null())
     parts = parts.group_by("category", "metric", maintain_order=True).agg(number)
@@ -117,18 +115,13 @@ def differences(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 def of_metrics(bounds: Sequence[Bound], numbers: pl.DataFrame) -> list[Bound]:
     """Return the bounds of each metric of a table."""
     metrics = [*numbers["metric"].unique(maintain_order=True)]
-    every = [
-        each._replace(metric=name)
-        for each in bounds
-        for name in ([each.metric] if each.metric else metrics)
-    ]
-    return [each for each in every if each.metric in metrics]
+    return [b._replace(metric=m) for b in bounds for m in metrics if b.metric in ("", m)]
 
 
 def guards(comparison: pl.DataFrame, margins: Sequence[Bound]) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of guards, which fail if a loss beyond the margin is shown."""
-    bounds = of_metrics([Bound(None, "", 0), *margins], comparison)
-    known = {each.metric: each.value for each in bounds}
+    bounds = [Bound(None, "", 0), *margins]
+    known = {each.metric: each.value for each in of_metrics(bounds, comparison)}
     rules = [
         _text("not difference({}) < {:.12g}", name, -margin + 0.0) for name, margin in known.items()
     ]
@@ -144,8 +137,9 @@ def compared(now: pl.DataFrame, before: pl.DataFrame, metrics: Sequence[str]) ->
     ).select("run", "query", "category", *metrics)
     categories = "category" if both["category"].count() else None
     rows = compare(both, metrics, baseline="baseline", slices=categories, details=True)
-    # Rows without an interval, such as small categories, have no verdict.
-    return rows.filter(col("low").is_not_null()).drop("run", "baseline")
+    # Small categories have no interval, and no verdict.
+    is_kept = col("slice").is_null() | col("low").is_not_null() if categories else True
+    return rows.filter(col("queries") > 0, is_kept).drop("run", "baseline")
 
 
 def latencies(

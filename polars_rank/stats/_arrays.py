@@ -37,4 +37,4 @@ stats: Any = _Module("scipy.stats")
 
 def require_scipy() -> None:
     """Raise `MissingExtraError` if scipy is not installed."""
-    special.__getattr__("ndtri")
+    _ = special.ndtri

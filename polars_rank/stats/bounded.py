@@ -1,12 +1,11 @@
 """Tests and intervals of the mean of values with a known range, for any distribution.
 
-The mean of values x with random weights, of which 0 has the weight that no value of the sample has,
-is Σ D x with (D_0, …, D_n) of a Dirichlet distribution, whose parameters are 1. If x_0 is the end
-of the range, its quantiles are bounds of the mean (Gaffke, Three test statistics for a
-nonparametric one-sided hypothesis on the mean of a nonnegative variable, 2005; Learned-Miller &
-Thomas, A new confidence interval for the mean of a bounded random variable, 2019). For values of 0
-and 1, they are those of Clopper and Pearson. It is proven for distributions on two values, and
-conjectured for all; no exception is known.
+A bound of the mean is a quantile of the weighted mean of the n values and of one more value at the
+end of the range, if the n + 1 weights are random, with a uniform Dirichlet distribution (Gaffke,
+Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+variable, 2005; Learned-Miller & Thomas, A new confidence interval for the mean of a bounded random
+variable, 2019). For values of 0 and 1, it is the bound of Clopper and Pearson. That the bounds hold
+is proven for distributions on two values, and conjectured for all; no exception is known.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _merged(values: Array, *, is_exact: bool) -> tuple[Array, Array]:
         if len(values) <= _MOST:
             return values, number
     low = values.min()
-    step = (values.max() - low) / _MOST
+    step = (values.max() - low) / _MOST or 1.0
     number = np.bincount(np.ceil((values - low) / step).astype(int), number)
     places = np.flatnonzero(number)
     return low + step * places, number[places]

@@ -70,18 +70,14 @@ class Comparison(Summary):
         super().__init__(rows, confidence, repeated=repeated, differences=True, known=known)
         self.margin = margin
         self.is_lower: Array = np.array([lower[key.metric] for key in rows.keys], dtype=bool)
-        alpha = 1 - confidence
         #: The estimates with the methods of the corrected intervals.
         self.corrected: Inference
         self.p_values: Array
         self.levels: Array
         self.comparisons: Array
-        if correction:
-            found = rows.levels(self.inference, alpha, is_repeated=repeated)
-        else:
-            made, every = self.inference.at(alpha), np.ones(len(rows.keys))
-            found = made, made.p_values(alpha), alpha * every, every
-        self.corrected, self.p_values, self.levels, self.comparisons = found
+        self.corrected, self.p_values, self.levels, self.comparisons = rows.levels(
+            self.inference, 1 - confidence, is_corrected=correction, is_repeated=repeated
+        )
 
     @property
     def mean(self) -> Array:
@@ -207,7 +203,7 @@ COMPARISON = (
     ResultColumn("contribution", "part of the difference of all queries; those of a column of "
                  "`slices` add up to it", lambda r: r.contribution, only="slices", is_minor=True),
     ResultColumn("verdict", '"better", "worse", "equivalent" (within the margin), "not worse" '
-                 '(above -margin), "unclear", or "too few" queries for an interval',
+                 '(above -margin), "unclear", or "too few" queries, or queries that differ',
                  lambda r: r.verdicts, pl.String()),
     ResultColumn("comparisons", "number of rows whose intervals and p-values are corrected "
                  "together: those of the group, or of its slices",
@@ -355,15 +351,13 @@ def compare(
     is_relative = of_margin.is_relative or details
     source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        slices=slices,
+        slices=slices, is_repeated=repeated,
     )  # fmt: skip
     if baseline is not None:
         check_run("baseline", baseline, run, source.schema[run])
 
     def comparison() -> tuple[list[Key], Comparison]:
         warn_of_directions(metrics, source.lower_is_better)
-        if repeated:
-            source.warn_of_days()
         rows = rows_of_pairs(source, baseline, is_relative=is_relative)
         found = Comparison(
             rows, confidence, of_margin, correction=correction, repeated=repeated,

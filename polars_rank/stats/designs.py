@@ -111,9 +111,10 @@ class Width(NamedTuple):
             middle = (low + high) // 2
             low, high = (low, middle) if self.of(middle) <= most else (middle + 1, high)
         found = self.with_n(low)
-        if found["width"] > most:
-            found |= {"width": None, "note": f"not reached with {MOST:,} queries"}
-        return found if found["width"] and found["width"] <= most else {**found, "n": None}
+        if found["width"] <= most:
+            return found
+        note = found["note"] or f"not reached with {MOST:,} queries"
+        return {"n": None, "width": None, "note": note}
 
 
 def _root(distance: Callable[[float], float], low: float, high: float) -> float:

@@ -185,7 +185,7 @@ class Estimate:
     ) -> tuple[Estimate, Array, Array | None]:  # fmt: skip
         """Return the estimates of rows of values, and the influence values of the units.
 
-        The last element are the numbers of the units; None if each query is one.
+        The last element has the numbers of the units; None if each query is one.
 
         All rows have the same queries, with their weights (by default 1) and the numbers of their
         units (by default, each query is one). `base` has the values of the baseline.

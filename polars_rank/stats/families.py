@@ -27,13 +27,16 @@ _BLOCK = 2**13
 class Family:
     """Estimates that are correct together.
 
-    `columns` returns the columns of a matrix for some estimates, which have their correlations.
+    `columns` returns the columns of a matrix for some estimates, which have their correlations. If
+    they are unknown, the correction is Bonferroni's.
     """
 
-    def __init__(self, size: int, columns: Callable[[Array], Array]) -> None:
+    def __init__(self, size: int, columns: Callable[[Array], Array] | None = None) -> None:
         self.size = size
         self.grid: Array = np.array(_GRID)
-        effective = self._effective(columns) if size > 1 else np.ones(len(_GRID))
+        effective = np.full(len(_GRID), float(size))
+        if columns is not None and size > 1:
+            effective = self._effective(columns)
         self.logs: Array = np.log(effective)
 
     def _effective(self, columns: Callable[[Array], Array]) -> Array:
@@ -87,15 +90,6 @@ class Family:
             else:
                 high = middle
         return float(low)
-
-
-class Bonferroni(Family):
-    """Estimates whose correlations are unknown."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.grid: Array = np.array([0.0, 1.0])
-        self.logs: Array = np.full(2, np.log(max(size, 1)))
 
 
 class Influences:

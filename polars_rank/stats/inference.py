@@ -18,8 +18,8 @@ from polars_rank.stats.estimate import (
     two_sided,
 )
 
-#: Bisections of an interval of width 2, to the last digits of a double.
-_STEPS = 55
+#: Steps to the end of an interval, the distance at which it is reached, and the largest distance.
+_STEPS, _CLOSE, _FAR = 80, 1e-14, 50.0
 #: Doublings of the distance at which a relative difference is looked for.
 _DOUBLINGS = 40
 #: Number of units at which a confidence sequence is narrowest.
@@ -134,43 +134,59 @@ class Inference:
                 found[:, rows] = ends(self[rows], ratio[rows], alpha[rows])
         return found[0], found[1]
 
-    def _keeps(self, base: Array, ratio: Array, alpha: Array) -> Array:
-        """Return whether the test does not reject differences of ratios to the baseline's mean.
+    def _distance(self, ratio: Array, alpha: Array) -> Array:
+        """Return how far the tests are from rejecting differences of ratios to the baseline's mean.
 
-        `base` is the sign of the mean.
+        It is the quantile minus the statistic of difference - ratio · baseline.
         """
-        kept = np.zeros(ratio.shape, dtype=bool)
-        for method, keeps in _KEEPS.items():
+        found = np.zeros(ratio.shape)
+        for method, distance in _DISTANCES.items():
             rows = self.method == method
             if rows.any():
-                kept[rows] = keeps(self[rows], base[rows], ratio[rows], alpha[rows])
-        return kept
+                found[rows] = distance(self[rows], ratio[rows], alpha[rows])
+        return found
 
 
 def _ratios(rows: Inference, ratio: Array, alpha: Array) -> list[Array]:
     """Return the bounds of ratios by tests of single ratios."""
     found = []
-    base = np.sign(rows.estimate.base)
-    first = rows.estimate.error / np.abs(rows.estimate.base)
+    first = 2 * rows.estimate.error / np.abs(rows.estimate.base)
     for side in (-1, 1):
-        distance = side * first
+        step = side * first
         for _ in range(_DOUBLINGS):
-            kept = rows._keeps(base, ratio + distance, alpha)
+            kept = rows._distance(ratio + step, alpha) >= 0
             if not kept.any():
                 break
-            distance = np.where(kept, 2 * distance, distance)
-        end = _inverted(lambda q: rows._keeps(base, q, alpha), ratio, ratio + distance)
+            step = np.where(kept, 2 * step, step)
+        end = _ends(lambda q: rows._distance(q, alpha), ratio, ratio + step)
         found.append(np.where(kept, np.nan, end))
     return found
 
 
-def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> Array:
-    """Return the ends of intervals, between points inside and points outside."""
-    for _ in range(_STEPS):
-        middle = (inside + outside) / 2
-        is_kept = kept(middle)
-        inside, outside = np.where(is_kept, middle, inside), np.where(is_kept, outside, middle)
-    return inside
+def _ends(distance: Callable[[Array], Array], inside: Array, outside: Array) -> Array:
+    """Return where distances fall to 0 between points inside of intervals and points outside.
+
+    Secants are close (Illinois method), and bisections bound the number of steps.
+    """
+    ends = [inside, outside]
+    values = [np.clip(distance(each), -_FAR, _FAR) for each in ends]
+    last, middle = np.full(inside.shape, -1), inside
+    for step in range(_STEPS):
+        share = values[0] / (values[0] - values[1])
+        share = np.where(np.isfinite(share) & (step % 4 < 3), share, 0.5)
+        middle = ends[0] + share * (ends[1] - ends[0])
+        found = np.clip(distance(middle), -_FAR, _FAR)
+        is_close = (np.abs(found) <= _CLOSE) | (np.abs(ends[1] - ends[0]) <= _CLOSE)
+        if is_close.all():
+            break
+        side = (found < 0).astype(int)
+        for place in (0, 1):
+            moved = side == place
+            ends[place] = np.where(moved, middle, ends[place])
+            halved = np.where(side == last, values[place] / 2, values[place])
+            values[place] = np.where(moved, found, halved)
+        last = side
+    return middle
 
 
 def _hall(acceleration: Array, q: Array) -> Array:
@@ -189,21 +205,25 @@ def _t_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     return e.mean - below * e.error, e.mean - above * e.error
 
 
-def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
-    """Return the α at which the bound on the side of 0 is 0."""
+def _t_size(rows: Inference) -> Array:
+    """Return the statistic whose quantile of t is the bound on the side of 0."""
     e = rows.estimate
     statistic, a = e.mean / e.error, e.acceleration
     size, turned = np.abs(statistic), a * np.where(statistic < 0, -1.0, 1.0)
     flat = np.abs(turned) < 1e-9
     safe = np.where(flat, 1.0, turned)
     of_hall = np.where(flat, size, safe + ((1 + 2 * safe * size) ** 3 - 1) / (6 * safe))
-    return two_sided(e.degrees, np.maximum(np.fmin(size, of_hall), 0.0))
+    return np.maximum(np.fmin(size, of_hall), 0.0)
 
 
-def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
+def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
+    return two_sided(rows.estimate.degrees, _t_size(rows))
+
+
+def _contrast(rows: Inference, ratio: Array) -> Inference:
     """Return the estimates of difference - ratio · |baseline|."""
     e = rows.estimate
-    q = ratio * base
+    q = ratio * np.sign(e.base)
     squares, cubes, fourth = (
         sum(math.comb(degree, i) * (-q) ** i * e.products[:, start + i] for i in range(degree + 1))
         for degree, start in ((2, 0), (3, 3), (4, 7))
@@ -216,8 +236,9 @@ def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
     return replace(rows, estimate=made)
 
 
-def _t_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
-    return _t_p_values(_contrast(rows, base, ratio)) >= alpha
+def _t_distance(rows: Inference, ratio: Array, alpha: Array) -> Array:
+    made = _contrast(rows, ratio)
+    return quantile(made.estimate.degrees, 1 - alpha / 2) - _t_size(made)
 
 
 def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
@@ -272,7 +293,7 @@ def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     mean = rows.estimate.mean
     q = quantile(rows.estimate.share_degrees, 1 - alpha / 2)
     low, high = (
-        _inverted(lambda d: np.abs(_tango_score(rows, d)) <= q, mean, np.full(mean.shape, end))
+        _ends(lambda d: q - np.abs(_tango_score(rows, d)), mean, np.full(mean.shape, end))
         for end in (-1.0, 1.0)
     )
     return np.where(np.isnan(q), np.nan, low), np.where(np.isnan(q), np.nan, high)
@@ -283,8 +304,8 @@ def _tango_p_values(rows: Inference, _: float = math.nan) -> Array:
     return two_sided(rows.estimate.share_degrees, np.abs(score))
 
 
-def _tango_keeps(rows: Inference, _: Array, ratio: Array, alpha: Array) -> Array:
-    """Return whether a score test keeps ratios of paired proportions (Tang, Tang & Chan, 2003)."""
+def _tango_distance(rows: Inference, ratio: Array, alpha: Array) -> Array:
+    """Return the distance of the score test of paired proportions (Tang, Tang & Chan, 2003)."""
     (n, wins, losses) = _counts(rows)
     of_base = n * rows.estimate.base
     times = np.maximum(1 + ratio, 0.0)
@@ -296,7 +317,7 @@ def _tango_keeps(rows: Inference, _: Array, ratio: Array, alpha: Array) -> Array
     loss = (root - linear) / (2 * n * (1 + times))
     variance = n * (1 + times) * loss + hits * (times - 1)
     score = _score(of_run - times * of_base, variance)
-    return two_sided(rows.estimate.share_degrees, np.abs(score)) >= alpha
+    return quantile(rows.estimate.share_degrees, 1 - alpha / 2) - np.abs(score)
 
 
 def _each(rows: Inference) -> Any:
@@ -367,9 +388,9 @@ def _sequence_p_values(rows: Inference, base: float) -> Array:
     return np.minimum(np.sqrt(ahead + 1) * np.exp(-exponent), 1.0)
 
 
-def _sequence_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
-    e = _contrast(rows, base, ratio).estimate
-    return np.abs(e.mean) <= _sequence_width(rows, alpha) * e.error
+def _sequence_distance(rows: Inference, ratio: Array, alpha: Array) -> Array:
+    e = _contrast(rows, ratio).estimate
+    return _sequence_width(rows, alpha) - np.abs(e.mean) / e.error
 
 
 _BOUNDS: dict[str, Any] = {
@@ -380,4 +401,4 @@ _TESTS: dict[str, Any] = {
     T: _t_p_values, TANGO: _tango_p_values, BOUNDED: _bounded_p_values,
     SEQUENCE: _sequence_p_values,
 }  # fmt: skip
-_KEEPS: dict[str, Any] = {T: _t_keeps, TANGO: _tango_keeps, SEQUENCE: _sequence_keeps}
+_DISTANCES: dict[str, Any] = {T: _t_distance, TANGO: _tango_distance, SEQUENCE: _sequence_distance}

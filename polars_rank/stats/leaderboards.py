@@ -179,10 +179,8 @@ def leaderboard(
 def _number_of_runs(source: Values, frame: pl.DataFrame) -> int:
     """Return the number of runs; raise `DataError` for tables that do not compare them."""
     run, tasks = str(source.run), list(source.by)
-    if frame.select(*tasks, *source.query, run).is_duplicated().any():
-        values = Values(source.table, source.metrics, source.by, run, source.query)
-        for group in values.facts_and_groups()[1]:
-            group.check_unique()
+    for group in source.groups(frame):
+        group.check_unique()
     runs = frame.get_column(run).n_unique()
     if runs < 2 and frame.height:
         raise DataError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import Estimate, Facts
-from polars_rank.stats.families import Bonferroni, Influences
+from polars_rank.stats.families import Family, Influences
 from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import labels
 from polars_rank.stats.values import Key, Values
@@ -83,7 +83,7 @@ class Rows:
         ]  # fmt: skip
 
     def levels(
-        self, inference: Inference, alpha: float, *, is_repeated: bool
+        self, inference: Inference, alpha: float, *, is_corrected: bool, is_repeated: bool
     ) -> tuple[Inference, Array, Array, Array]:
         """Return the estimates with the methods of corrected intervals, and corrected p-values.
 
@@ -93,12 +93,12 @@ class Rows:
         families = []
         levels, comparisons = np.full(len(self.keys), alpha), np.ones(len(self.keys))
         varies = (inference.estimate.error > 0) | (inference.estimate.mean != 0)
-        for rows, influences in self.families:
+        for rows, influences in self.families if is_corrected else ():
             places = np.array(rows, dtype=int)
             tested = (inference.method[places] != NONE) & varies[places]
             if tested.any():
                 number = comparisons[places] = int(tested.sum())
-                family = Bonferroni(number) if is_repeated else influences.family(tested)
+                family = Family(number) if is_repeated else influences.family(tested)
                 levels[places] = family.level(alpha)
                 families.append((places, family))
         made = inference.at(levels)

@@ -226,12 +226,10 @@ def summarize(
     share("confidence", confidence)
     source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        slices=slices, needs_query=False, needs_run=False,
+        slices=slices, is_repeated=repeated, needs_query=False, needs_run=False,
     )  # fmt: skip
 
     def summary() -> tuple[list[Key], Summary]:
-        if repeated:
-            source.warn_of_days()
         rows = rows_of_runs(source)
         found = Summary(rows, confidence, repeated=repeated)
         e, method = rows.estimate, found.inference.method

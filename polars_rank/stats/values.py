@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 UNDEFINED = OWN + "undefined "
 
 PLACE, LOW, HIGH = OWN + "place", OWN + "low", OWN + "high"
-#: Names of columns of days.
-_DAYS = ("day", "date")
+#: Names of columns of days, and prefix of columns with their number.
+_DAYS, _NUMBER = ("day", "date"), OWN + "number of "
 
 
 class Key(NamedTuple):
@@ -58,6 +58,8 @@ class Values:
     weight: str | None = None
     cluster: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
+    #: Columns of days that are not clusters, of which repeated estimates warn.
+    days: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -73,6 +75,7 @@ class Values:
         slices: Names | None = None,
         needs_query: bool = True,
         needs_run: bool = True,
+        is_repeated: bool = False,
     ) -> Values:
         """Return the values of a table; raise if a column is missing or used twice."""
         require_scipy()
@@ -92,16 +95,15 @@ class Values:
                 "columns that identify a query with `query`"
             )
         selected = variables(schema, metrics, taken=columns.parameters)
+        cluster, slices = columns.roles["cluster"], columns.roles["slices"]
+        days = [
+            name for name, dtype in schema.items()
+            if (name in _DAYS or dtype in (pl.Date, pl.Datetime)) and name not in cluster
+        ]  # fmt: skip
         return cls(
-            table,
-            selected,
-            columns.groups,
-            columns.run,
-            columns.query,
-            weight,
-            columns.roles["cluster"],
-            columns.roles["slices"],
-        )
+            table, selected, columns.groups, columns.run, columns.query, weight, cluster, slices,
+            tuple(days) if is_repeated else (),
+        )  # fmt: skip
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -125,6 +127,7 @@ class Values:
         facts, groups = self.checked(frame), self.groups(frame)
         if len(self.query) > 1 and not self.cluster:
             self._warn_of_recurring(groups)
+        self._warn_of_days(frame)
         return facts, groups
 
     def collected(self, table: pl.LazyFrame) -> pl.DataFrame:
@@ -136,6 +139,9 @@ class Values:
         ]
         if self.weight is not None and self.weight not in kept:
             columns.append(pl.col(self.weight).cast(pl.Float64))
+        for name in self.days:
+            day = pl.col(name).dt.date() if self.schema[name] == pl.Datetime else pl.col(name)
+            columns.append(day.n_unique().alias(_NUMBER + name))
         return collected(table.select(columns), few=isinstance(table, (FewRows, ManyRows)))
 
     def _warn_of_recurring(self, groups: Sequence[Group]) -> None:
@@ -155,18 +161,15 @@ class Values:
                     )
                     return
 
-    def warn_of_days(self) -> None:
+    def _warn_of_days(self, frame: pl.DataFrame) -> None:
         """Warn of values of several days that are not clusters."""
-        days = [
-            name for name, dtype in self.schema.items()
-            if (name in _DAYS or dtype in (pl.Date, pl.Datetime)) and name not in self.cluster
-        ]  # fmt: skip
-        for name in days:
-            if (number := collected(self.table.select(pl.col(name).n_unique())).item()) > 1:
+        for name in self.days:
+            number: Any = frame.get_column(_NUMBER + name).first() or 0
+            if number > 1:
                 warn(
-                    f"the values are of {number:,} different times (column {name!r}), and days "
+                    f"the values are of {number:,} different days (column {name!r}), and days "
                     "differ: with `repeated=True`, intervals are too narrow for what the next days "
-                    f'bring; pass cluster="{name}", with a column of days'
+                    f'bring; pass cluster="{name}", or the name of a column of days'
                 )
 
     def groups(self, frame: pl.DataFrame) -> list[Group]:
@@ -232,19 +235,11 @@ class Values:
                 f"weights {column} whose squares overflow or underflow; multiply all weights by a "
                 "number": valid & ~fits,
             }
-            problems |= {
-                problem: condition
-                for problem, condition in of_weights.items()
-                if frame.select(condition.any()).item()
-            }
+            problems |= {p: c for p, c in of_weights.items() if frame.select(c.any()).item()}
         findings = []
         for problem, condition in problems.items():
             rows = frame.filter(condition.fill_null(value=False))
-            example = {
-                name: value
-                for name, value in rows.row(0, named=True).items()
-                if not name.startswith(OWN)
-            }
+            example = {n: v for n, v in rows.row(0, named=True).items() if not n.startswith(OWN)}
             findings.append(Finding(problem, rows.height, example))
         if findings:
             raise DataError.of(findings)
@@ -434,7 +429,7 @@ class Group:
     ) -> tuple[Estimate, Array | None, Array]:
         """Return the estimate from values of some rows, and the influence values of their units.
 
-        The second element are the numbers of the units; None if each row is a unit.
+        The second element has the numbers of the units; None if each row is a unit.
         """
         weight, unit = (None if each is None else each[rows] for each in (self.weights, self.units))
         estimate, influence, units = Estimate.of(values, facts, weight=weight, unit=unit, **options)

@@ -450,6 +450,28 @@ def test_with_a_baseline_the_resolution_follows_from_paired_differences(
     assert same.notes[0].endswith(f"{FINDS}, {IF}")
 
 
+def test_few_queries_show_no_loss_in_a_metric_of_unknown_range(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    few = {query: MANY[query] for query in [*MANY][:20]}
+    before = {query: FIRST[query] if n % 3 else SECOND[query] for n, query in enumerate(few)}
+    written = gated(golden(few), results(before), metrics="dcg@10")
+    written.write_baseline(path)
+    missed = "20 queries: too few to find a loss in dcg@10 with 80% probability"
+    assert written.notes[0] == f"{missed}, {IF}"
+    now = {query: SECOND[query] for query in few}
+    gate = gated(golden(few), results(now), path, metrics="dcg@10")
+    assert gate.verdicts.select("rule", "verdict", "reason").rows() == [
+        ("not difference(dcg@10) < 0", "pass", "too few")
+    ]
+    assert gate.notes[0] == missed
+    # A drop of the mean needs no interval. 13 of 20 queries lose 1 - 1 / log2(3).
+    gate = gated(golden(few), results(now), path, metrics="dcg@10", max_drop=0.1)
+    assert gate.failed == ["difference(dcg@10) >= -0.1"]
+    error = stdev([0.369] * 13 + [0.0] * 7) / 20**0.5
+    loss = 0.1 + NormalDist().inv_cdf(0.8) * error
+    assert gate.notes[0].startswith(f"20 queries: a loss of {loss:.2g} in dcg@10 is found")
+
+
 def test_a_gate_that_passes_shows_no_loss(baseline: Path) -> None:
     shown = {
         "PASSED: 6 rules, no loss shown (holds)": gated(golden(MANY), results(FIRST), baseline),

@@ -177,3 +177,14 @@ def test_a_value_outside_of_the_range_of_a_metric_has_no_known_range(outside: fl
     assert row["method"] == "t"
     compared = pair(VALUES, [*VALUES[1:], outside])
     assert pr.compare(compared, baseline="a")["method"].item() == "none"
+
+
+def test_ratios_of_many_equal_values() -> None:
+    """No loss in n queries is a share of at most 1 - 0.025^(1/n), of the baseline's 1, too."""
+    queries = 70_000
+    compared = pr.compare(pair([1.0] * queries, [1.0] * queries), baseline="a", details=True)
+    row = compared.row(0, named=True)
+    lost = 1 - 0.025 ** (1 / queries)
+    assert row["low"] == pytest.approx(-lost, rel=1e-6)
+    assert row["relative_low"] == pytest.approx(-lost, rel=1e-3)
+    assert row["relative_high"] == pytest.approx(lost, rel=1e-3)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from datetime import datetime
+from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -587,3 +590,38 @@ def test_a_column_without_a_direction_is_warned_of(function) -> None:
     column = "run" if function is pr.leaderboard else "wins"  # which one is first, or better
     one, other = stated.filter(metric="junk@3"), slow.filter(metric="ms")
     assert one[column][0] != other[column][0]
+
+
+_DAY = pl.col("query") % 5
+_TIME = pl.lit(datetime(2026, 1, 1)) + pl.duration(hours=pl.col("query"))
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "warns"),
+    [
+        (_DAY.alias("day"), {}, True),
+        (_DAY.alias("day"), {"cluster": "user"}, True),
+        (_DAY.alias("day"), {"cluster": "day"}, False),
+        (pl.lit(1).alias("day"), {}, False),
+        (_DAY.alias("shift"), {}, False),
+        (_TIME.dt.date().alias("at"), {}, True),
+        (_TIME.alias("at"), {}, True),  # 90 hours are four days
+        (_TIME.dt.truncate("1d").min().alias("at"), {}, False),
+        (_DAY.cast(pl.String).alias("date"), {"repeated": False}, False),
+    ],
+)
+def test_repeated_looks_at_days_that_are_not_clusters_warn(
+    column: pl.Expr, options: dict[str, Any], warns: bool
+) -> None:
+    random = np.random.default_rng(0)
+    values = pl.DataFrame({"query": range(90), "user": [*range(30)] * 3}).with_columns(column)
+    table = pl.concat(
+        values.with_columns(run=pl.lit(run), rr=random.uniform(size=90)) for run in "ab"
+    )
+    for frame in (table, table.lazy()):
+        for call in (partial(pr.compare, baseline="a"), pr.summarize):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                call(frame, **{"repeated": True, **options}).lazy().collect(engine="streaming")
+            found = [str(each.message) for each in caught if "different days" in str(each.message)]
+            assert bool(found) == warns, (call, found)
