@@ -83,7 +83,7 @@ simulation, with the true value known:
 
 | Simulation | Situations | Logs in most of them | Result |
 | --- | ---: | ---: | --- |
-| levels of intervals, tests and gates (`tests/benchmarks/levels.md`) | {levels} | {logs} | {beyond} levels are outside their limits, and are listed at the end |
+| levels of intervals, tests and gates (`tests/benchmarks/levels.md`) | {levels} | {logs} | outside their limits: {beyond}, listed at the end |
 | false alarms of `gate` (`tests/benchmarks/gate_alarms.md`) | {gates} | {gate_logs} | {alarms} of gates fail although both retrievers are equal; the aim is at most 0.05 |
 
 A level that does not hold is a result, too: the pages show it.
