@@ -11,8 +11,9 @@ from polars_rank.errors import DataError
 FORMAT_VERSION = "format_version"
 
 BASELINE = 2
-GATE_JSON = 1
+PAGE = 1
 JUNIT = 1
+GATE_JSON = 1
 
 
 def check_version(found: Any, known: int, what: str, remedy: str) -> None:
