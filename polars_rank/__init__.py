@@ -18,7 +18,7 @@ Comparison and reports:
 - `leaderboard`: runs in the order of their means, with intervals of ranks.
 - `power`: number of queries that a difference, or the width of an interval, needs.
 - `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
-- `check`: verdicts of rules, such as a quality gate.
+- `check`, `Rule`: verdicts of rules, such as a quality gate; a rule.
 - `gate`: verdicts about a retriever, from a golden file, its results and a baseline.
 - `report`: HTML report.
 - `flat`: numbers of a result as a dictionary, for tools that track experiments.
@@ -91,7 +91,9 @@ if TYPE_CHECKING:
     from polars_rank.fusion.fuse import fuse
     from polars_rank.fusion.parameters import Fusion
     from polars_rank.fusion.tuning import tune_fusion
-    from polars_rank.gating.gate import gate
+    from polars_rank.gates.gate import gate
+    from polars_rank.gates.rules import Rule
+    from polars_rank.gates.verdicts import check
     from polars_rank.io.arrays import from_arrays
     from polars_rank.io.chunks import collapse
     from polars_rank.io.dicts import from_dicts
@@ -133,7 +135,6 @@ if TYPE_CHECKING:
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
     from polars_rank.stats.flat import flat
-    from polars_rank.stats.gates import check
     from polars_rank.stats.leaderboards import leaderboard
     from polars_rank.stats.planning import power
     from polars_rank.stats.summary import summarize
@@ -146,6 +147,7 @@ __all__ = [
     "Fusion",
     "Metric",
     "Ranking",
+    "Rule",
     "catalog",
     "check",
     "clicks",
@@ -233,7 +235,8 @@ _MODULES = {
     "Fusion": "fusion.parameters",
     "Metric": "metrics.metric",
     "Ranking": "namespace",
-    "check": "stats.gates",
+    "Rule": "gates.rules",
+    "check": "gates.verdicts",
     "collapse": "io.chunks",
     "compare": "stats.comparison",
     "define_metric": "metrics.metric",
@@ -245,7 +248,7 @@ _MODULES = {
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
     "fuse": "fusion.fuse",
-    "gate": "gating.gate",
+    "gate": "gates.gate",
     "grouped_auc": "evaluation.auc",
     "identify": "conformance.identification",
     "join_judgments": "io.judgments",

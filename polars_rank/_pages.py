@@ -223,6 +223,11 @@ class Page:
     tables: Sequence[PageTable] = ()
     #: Tables that only Markdown has, folded under their captions.
     details: Sequence[PageTable] = ()
+    #: What Markdown has before the title; and one line that names what failed. Default: the title.
+    about: str = ""
+    summary: str = ""
+    #: What Markdown and HTML have in addition, because it was warned of.
+    warnings: Sequence[str] = ()
     #: The fields of JSON, whose tables are lists of rows.
     data: Mapping[str, Any] = field(default_factory=dict)
     cases: Sequence[Verdict] = ()
@@ -239,8 +244,9 @@ class Page:
     def markdown(self) -> str:
         """Return Markdown for a pull request."""
         text = _texts.markdown
-        parts = [f"### {text(self.title)}"] * bool(self.title)
-        parts.append("\n".join(f"- {text(each)}" for each in self.notes))
+        title = ": ".join(filter(None, [self.about, self.title]))
+        parts = [f"### {text(title)}"] * bool(title)
+        parts.append("\n".join(f"- {text(each)}" for each in self._notes()))
         for each in self.tables:
             parts += [f"**{text(each.caption)}**"] * bool(each.caption)
             parts += [each.markdown(), text(each.below)]
@@ -251,9 +257,12 @@ class Page:
 
     def html(self) -> str:
         """Return HTML for a notebook."""
-        lines = "".join(f"<li>{escape(visible(each))}</li>" for each in self.notes)
+        lines = "".join(f"<li>{escape(visible(each))}</li>" for each in self._notes())
         title = f"<p><b>{escape(visible(self.title))}</b></p>"
         return f"{title}<ul>{lines}</ul>" + "".join(each.html() for each in self.tables)
+
+    def _notes(self) -> list[str]:
+        return [*self.notes, *(f"Warning: {each}" for each in self.warnings)]
 
     def json(self) -> str:
         """Return exact values as JSON; numbers that are not finite are null."""
@@ -288,7 +297,7 @@ class Page:
 
 
 class Paged:
-    """A result that is printed as a page, and whose representation is the title of the page."""
+    """A result that is printed as a page, and whose representation is one line."""
 
     page: Page
 
@@ -296,7 +305,7 @@ class Paged:
         return self.page.plain()
 
     def __repr__(self) -> str:
-        return self.page.title
+        return self.page.summary or self.page.title
 
     def _repr_html_(self) -> str:
         return self.page.html()

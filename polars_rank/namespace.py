@@ -21,11 +21,11 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.fusion.fuse import fuse
 from polars_rank.fusion.tuning import tune_fusion
+from polars_rank.gates.verdicts import check
 from polars_rank.io.chunks import collapse
 from polars_rank.metrics.metric import REGISTER, Definition, parameters_of, with_help
 from polars_rank.metrics.names import instead
 from polars_rank.stats.comparison import compare
-from polars_rank.stats.gates import check
 from polars_rank.stats.leaderboards import leaderboard
 from polars_rank.stats.planning import power
 from polars_rank.stats.summary import summarize

@@ -164,7 +164,8 @@ STATISTICS: Mapping[str, Command] = {
         "golden.jsonl results.jsonl", "golden.jsonl results.jsonl --update-baseline",
     ), about="Check the results of a retriever on a golden file; exit with 1 if a rule fails.\n\n"
         "The rules are in [gate] of polars-rank.toml. Several RESULTS are repetitions.",
-        writes="folder", without=("judgments", "run", "floors", "max_drop", "margin", "latency"),
+        writes="folder",
+        without=("judgments", "results", "floors", "max_drop", "margin", "latency"),
         own=(_path("golden", "GOLDEN"), _path("results", "RESULTS...", nargs=-1), "rules",
              "baseline", "corpus", "update_baseline", "accept_loss", "markdown", "junit", "json"),
         runs="gating:gate"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from polars_rank._pages import Page
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, parameters_of, public
@@ -33,12 +34,10 @@ def gate(call: Call) -> None:
     """Check the results of a retriever, and exit with 1 if a rule fails."""
     # Matrices are small: further threads of NumPy would only wait, and use the processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from polars_rank.gating import texts  # noqa: PLC0415  (slow to import)
-
     given = call.given
     rules, read = _config(given.get("rules"))
     options = {**rules, **call.arguments("gate")}
-    results, updates = given["results"], given.get("update_baseline", False)
+    results, updates = options.pop("results"), given.get("update_baseline", False)
     if "accept_loss" in given and not updates:
         misused("--accept-loss needs --update-baseline")
     if call.is_given("baseline"):
@@ -46,7 +45,9 @@ def gate(call: Call) -> None:
     path = Path(options.pop("baseline", _BASELINE))
     if not path.exists() and call.is_given("baseline") and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
-    writers = {"junit": texts.junit, "markdown": texts.markdown, "json": texts.as_json}
+    writers = {
+        "junit": lambda page: page.junit("pass"), "markdown": Page.markdown, "json": Page.json,
+    }  # fmt: skip
     outputs = {name: given[name] for name in writers if name in given}
     written = {**outputs, "baseline": path} if updates else outputs
     if len({each.resolve() for each in written.values()}) < len(written):
@@ -57,7 +58,7 @@ def gate(call: Call) -> None:
             path if path.exists() else None, **options,
         )  # fmt: skip
         show(str(result))
-        write(result)
+        write(result.page)
     accepted = given.get("accept_loss")
     if not updates and not path.exists():
         say(f"No baseline '{path}': write it with --update-baseline")
@@ -81,7 +82,7 @@ def _config(path: Path | None) -> tuple[dict[str, Any], list[object]]:
     table = read_toml(path, "rules").get("gate")
     if not isinstance(table, dict):
         misused(f"'{path}' must have the table [gate]")
-    known = {*parameters_of("gate")} - {"judgments", "run"}
+    known = {*parameters_of("gate")} - {"judgments", "results"}
     for name in table:
         if name not in known:
             misused(

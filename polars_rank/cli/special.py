@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from polars_rank.cli.calls import Call
-    from polars_rank.stats.rules import Rule
+    from polars_rank.gates.rules import Rule
 
 #: The width of lines of text.
 _WIDTH = 80
@@ -139,7 +139,7 @@ def _board(board: pl.DataFrame) -> str:
 
 def check(call: Call) -> None:
     """Check rules, write the verdicts, and exit with 1 if one fails."""
-    from polars_rank.stats import verdicts as outputs  # noqa: PLC0415
+    from polars_rank.stats import verdict_files as outputs  # noqa: PLC0415
     from polars_rank.stats.comparison import COMPARISON  # noqa: PLC0415  (slow to import)
     from polars_rank.stats.results import schema_of_result  # noqa: PLC0415
     from polars_rank.stats.run_pairs import is_run  # noqa: PLC0415
@@ -152,9 +152,12 @@ def check(call: Call) -> None:
     for rule in () if is_compared else rules:
         if rule.column in of_comparisons:
             misused(
-                f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"
+                f"the rule {str(rule)!r} is about comparisons; name the other run with --baseline"
             )
-    writers = {"junit": lambda table: outputs.junit(table, undecided), "markdown": outputs.markdown}
+    writers = {
+        "junit": lambda page: page.junit(undecided),
+        "markdown": lambda page: page.markdown(),
+    }
     with reports(call, writers) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",
@@ -172,7 +175,7 @@ def check(call: Call) -> None:
             pl.col("verdict").cast(pl.Enum(outputs.WORST_FIRST)), maintain_order=True
         )
         call.put(verdicts)
-        write(verdicts)
+        write(outputs.page_of_verdicts(verdicts))
     failed = verdicts.get_column("verdict").is_in(outputs.failing(undecided)).sum()
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")
@@ -181,7 +184,7 @@ def check(call: Call) -> None:
 
 def _rules(call: Call) -> tuple[list[Rule], Any]:
     """Return the rules of --rule and --rules, and the verdict for undecided rules."""
-    from polars_rank.stats.rules import Rule, read_rules  # noqa: PLC0415  (slow to import)
+    from polars_rank.gates.rules import Rule, read_rules  # noqa: PLC0415  (slow to import)
 
     texts, file, undecided = (call.given.get(name) for name in ("rule", "rules", "undecided"))
     if not texts and file is None:

@@ -267,6 +267,29 @@ def join_spans(
     return _with_characters(table, parts, spans, pairs, places, groups, queries)
 
 
+def separate_spans(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the result of `join_spans` with the document, its start and its end as columns.
+
+    The labels are left out, because they follow from the spans. Other tables are unchanged.
+    """
+    schema = table.collect_schema()
+    doc = schema.get("doc")
+    if not isinstance(doc, pl.Struct) or [each.name for each in doc.fields] != [
+        "doc",
+        "start",
+        "end",
+    ]:
+        return table
+    return (
+        table.drop("label", "subtopics", strict=False)
+        .unnest("doc")
+        .with_columns(
+            # A span that was not retrieved is no chunk, but its query has a ranking.
+            pl.when(col("score").is_not_null()).then(col("doc", "start", "end"))
+        )
+    )
+
+
 #: Whether a span is relevant.
 _IS_RELEVANT = col(_SPAN_LABEL) > 0
 

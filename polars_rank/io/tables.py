@@ -26,6 +26,7 @@ from polars_rank.io.records import (
     read_records,
     value_role,
 )
+from polars_rank.io.spans import separate_spans
 from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def read_table(
 
     `is_text` says whether the table is from a text file, where ids may be separated in a column.
     """
+    table = separate_spans(table)
     schema = table.collect_schema()
     lists = [name for name in schema if is_list(name, kind, given)]
     texts = [name for name in lists if schema[name] == pl.String]

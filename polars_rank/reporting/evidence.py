@@ -15,6 +15,7 @@ from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected, schema_of
+from polars_rank.gates.verdicts import check
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import output_name
@@ -30,7 +31,6 @@ from polars_rank.reporting.estimates import (
 )
 from polars_rank.reporting.formats import count
 from polars_rank.reporting.query_changes import selected_queries
-from polars_rank.stats.gates import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -300,6 +300,6 @@ def _verdicts(
             for each in (*tables, compared)
         ]
     if tables[0].is_empty():  # a gate must not pass because nothing was measured
-        rules = pl.DataFrame({"rule": [rule.text for rule in question.rules]})
+        rules = pl.DataFrame({"rule": [str(rule) for rule in question.rules]})
         return rules.with_columns(**_NOTHING)
     return check(tables, question.rules, on_fail="return")

@@ -14,10 +14,10 @@ from polars_rank.conventions import Conventions, ConventionsLike, named, read_me
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
+from polars_rank.gates.rules import read_rules
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
-from polars_rank.stats.rules import read_rules
 from polars_rank.stats.summary import SUMMARY
 from polars_rank.stats.value_columns import check_run
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.conventions import Undefined
+    from polars_rank.gates.rules import Rule, Rules
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.rules import Rule, Rules
 
 
 #: The roles of columns that `columns` names, and the default columns.
@@ -193,11 +193,11 @@ def _gates(
         available = names_of(metrics)
         if rule.metric is not None and rule.metric not in available:
             raise ArgumentError(
-                f"metric {rule.metric!r} of the rule {rule.text!r} not found; available: "
+                f"metric {rule.metric!r} of the rule {str(rule)!r} not found; available: "
                 f"{available}.{hint(rule.metric, available)}"
             )
         if baseline is None and rule.column in of_comparisons:
-            raise ArgumentError(f"the rule {rule.text!r} needs a comparison; set `baseline`")
+            raise ArgumentError(f"the rule {str(rule)!r} needs a comparison; set `baseline`")
     return parsed, undecided
 
 

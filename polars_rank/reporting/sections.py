@@ -29,7 +29,7 @@ from polars_rank.reporting.formats import percent, whole_text
 from polars_rank.reporting.headline import headline, robustness_text
 from polars_rank.reporting.question import names_of
 from polars_rank.stats.run_pairs import is_run
-from polars_rank.stats.verdicts import WORST_FIRST, failing
+from polars_rank.stats.verdict_files import WORST_FIRST, failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

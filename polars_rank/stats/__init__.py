@@ -1,6 +1,6 @@
 """Files of verdicts: JUnit XML and Markdown."""
 
-from polars_rank.stats.verdicts import write_junit, write_markdown
+from polars_rank.stats.verdict_files import write_junit, write_markdown
 
 __all__ = ["write_junit", "write_markdown"]
 

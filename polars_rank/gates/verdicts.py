@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import polars as pl
 
@@ -21,14 +21,8 @@ from polars_rank.errors import (
 )
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, is_path, lazy, schema_of
-from polars_rank.stats.rules import COLUMNS, Rule, Rules, read_rules
-from polars_rank.stats.verdicts import TYPES, WORST_FIRST, failing, in_words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-#: The group, run or slice of a verdict: columns and their values as text.
-_Subject: TypeAlias = "frozenset[tuple[str, str]]"
+from polars_rank.gates.rules import COLUMNS, Rule, Rules, read_rules, text_of
+from polars_rank.stats.verdict_files import TYPES, WORST_FIRST, failing, in_words
 
 #: Counts that are equal for all metrics.
 _ANY_METRIC = ("queries", "missing")
@@ -95,11 +89,13 @@ def check(
     result
         The result of `summarize`, `compare` or `leaderboard`, or a list of them.
     rules
-        List of rules, or path of a TOML file. A rule is text:
+        List of rules, or path of a TOML file. A rule is a `Rule` or text:
 
         - "ndcg@10 >= 0.4" is about the metric's `mean`, in the result of `summarize`;
         - "difference(ndcg@10) >= -0.01" is about another column. It passes only if the difference
           is shown to be above -0.01: non-inferiority;
+        - "difference(ndcg@10) >= -1%" is about the difference as a share of the baseline's mean. It
+          needs the result of `compare` with ``details=True``;
         - "not difference(ndcg@10) < -0.01" is a guard. It fails only if a loss beyond 0.01 is
           shown;
         - "queries >= 1000" is about all rows.
@@ -154,11 +150,7 @@ def check(
     tables = [_table(each) for each in _as_list(result)]
     if not tables:
         raise ArgumentError("`result` is empty; pass at least one table")
-    checks: dict[tuple[str, _Subject], _Check] = {}
-    for rule in read:
-        for subject, each in _checks(rule, tables).items():
-            _keep_worst(checks, (rule.text, subject), each)
-    verdicts = pl.DataFrame([*checks.values()], schema=TYPES, orient="row")
+    verdicts = decided(read, tables)
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
@@ -191,108 +183,67 @@ def _table(given: Any) -> pl.DataFrame:
     return table
 
 
-class _Check(NamedTuple):
-    """The verdict of a rule on a group, run or slice: a row of the result."""
+def decided(rules: Sequence[Rule], tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return the worst verdict of each rule on each group, run or slice that it is about."""
+    verdicts: dict[Any, tuple[Any, ...]] = {}
+    for rule in rules:
+        for texts, row in _rows(rule, tables):
+            where, value = _listed(texts), row.get(rule.column)
+            low, high = rule.interval(row) if COLUMNS[rule.column].bounds else (None, None)
+            verdict, reason = rule.decide(row), rule.reason(row)
+            found = (
+                rule.condition, where, None if value is None else float(value), low, high,
+                row["queries"], verdict, reason if row["queries"] is not None else "no such rows",
+            )  # fmt: skip
+            worst = verdicts.setdefault((rule.condition, frozenset(texts.items())), found)
+            if WORST_FIRST.index(verdict) < WORST_FIRST.index(worst[-2]):
+                verdicts[rule.condition, frozenset(texts.items())] = found
+    return pl.DataFrame([*verdicts.values()], schema=TYPES, orient="row")
 
-    rule: str
-    where: str
-    value: float | None
-    low: float | None
-    high: float | None
-    #: The number of its queries; None if there is no such row.
-    queries: int | None
-    verdict: str
-    reason: str | None
 
-
-def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check]:
-    """Return the worst verdict on each group, run or slice that a rule is about."""
-    about = [(table, column) for table in tables if (column := _column(rule, table)) is not None]
+def _rows(
+    rule: Rule, tables: Sequence[pl.DataFrame]
+) -> Iterator[tuple[Mapping[str, str], Mapping[str, Any]]]:
+    """Yield the group, run or slice of each row that a rule is about, and the row."""
+    about = [each for each in tables if _is_about(rule, each)]
     if not about:
-        raise _unmatched_rule(rule, tables)
-    if (rule.column or "mean") in _OF_MEANS:
+        raise _unmatched(rule, tables)
+    if rule.column in _OF_MEANS:
         # In comparisons, `low` and `high` are about the difference.
-        about = [each for each in about if "difference" not in each[0].columns] or about
-    checks: dict[_Subject, _Check] = {}
-    for table, column in about:
-        _require_interval(rule, column, table)
+        about = [each for each in about if "difference" not in each.columns] or about
+    is_known = False
+    for table in about:
+        _require_interval(rule, table)
         keys = [name for name in table.columns if name not in _NOT_KEYS]
         if "baseline" in keys and table.get_column("baseline").n_unique() < 2:
             keys.remove("baseline")
-        if rule.metric is None and column not in _ANY_METRIC:
+        if rule.metric is None and rule.column not in _ANY_METRIC:
             keys.append("metric")
-        for row in _rows(rule, table).iter_rows(named=True):
-            texts = _texts(row, keys)
-            check = _decide(rule, column, row, _listed(texts))
-            _keep_worst(checks, frozenset(texts.items()), check)
-    if not checks:
-        texts = _texts(rule.where, [*rule.where])
-        checks[frozenset(texts.items())] = _Check(
-            rule.text, _listed(texts), None, None, None, None, "fail", "no such rows"
-        )
-    return checks
+        rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
+        for name, value in rule.where.items():
+            column = "value" if name in _sliced(table) else name
+            rows = rows.filter(slice=name) if name in _sliced(table) else rows
+            rows = rows.filter(_matches(table.schema, column, value))
+        for row in rows.iter_rows(named=True):
+            is_known = True
+            yield _texts(row, keys), row
+    if not is_known:
+        yield _texts(rule.where, [*rule.where]), {"queries": None}
 
 
-def _keep_worst(checks: dict[Any, _Check], key: Any, check: _Check) -> None:
-    """Add a verdict, unless there is one about the same that is as bad."""
-    worst = checks.setdefault(key, check)
-    if WORST_FIRST.index(check.verdict) < WORST_FIRST.index(worst.verdict):
-        checks[key] = check
-
-
-def _decide(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> _Check:
-    """Return the verdict on a column of a row."""
-    estimate = COLUMNS[column]
-    value = None if row[column] is None else float(row[column])
-    low, high = (row.get(name) for name in estimate.bounds or (column, column))
-    is_guard = rule.is_guard or (row.get("slice") is not None and not rule.where)
-    reason: str | None = None
-    if not row["queries"]:
-        verdict, reason = "fail", "no queries"
-    elif value is None and (estimate.bounds is not None or estimate.kind == "count"):
-        verdict, reason = "fail", "the value is null"
-    elif low is None or high is None:
-        verdict, reason = "undecided", "too few"
-    else:
-        kept = [rule.holds(float(each)) for each in (low, high)]
-        verdict = "pass" if all(kept) else "undecided" if any(kept) else "fail"
-        if "difference" not in row:
-            reason = "unclear" if verdict == "undecided" else None
-        elif row["difference"] == 0 and not row.get("wins") and not row.get("losses"):
-            reason = f"equal in all {number_of(row['queries'], 'query', 'queries')}"
-        elif estimate.kind != "count":
-            reason = row.get("verdict")
-    if verdict == "undecided" and is_guard:
-        verdict = "pass"
-    if estimate.bounds is None:
-        low = high = None
-    return _Check(rule.text, where, value, low, high, row["queries"], verdict, reason)
-
-
-def _rows(rule: Rule, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a table with the metric and the values that a rule names."""
-    rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
-    for name, value in rule.where.items():
-        if name in _sliced(table):
-            rows = rows.filter(slice=name).filter(_value_matches(table.schema, "value", value))
-        else:
-            rows = rows.filter(_value_matches(table.schema, name, value))
-    return rows
-
-
-def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
+def _require_interval(rule: Rule, table: pl.DataFrame) -> None:
     """Raise `ArgumentError` if a table has an estimate without its confidence interval."""
-    if column == "mean" and "difference" in table.columns:
+    if rule.column == "mean" and "difference" in table.columns:
         metric = rule.metric or table.get_column("metric")[0]
         raise ArgumentError(
-            f"the rule {rule.text!r} (`rules`) is about a mean, and comparisons have no interval "
+            f"the rule {str(rule)!r} (`rules`) is about a mean, and comparisons have no interval "
             "of means; pass the result of `summarize` too, with the groups or slices, or write a "
             f"rule on 'difference({metric})'"
         )
-    missing = [name for name in COLUMNS[column].bounds or () if name not in table.columns]
+    missing = [name for name in COLUMNS[rule.column].bounds or () if name not in table.columns]
     if missing:
         raise ArgumentError(
-            f"the rule {rule.text!r} (`rules`) needs the interval of {column!r}: column "
+            f"the rule {str(rule)!r} (`rules`) needs the interval of {rule.column!r}: column "
             f"{missing[0]!r} (`result`) not found; pass the whole result of `summarize` or "
             "`compare`"
         )
@@ -301,9 +252,9 @@ def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
 def _texts(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
     """Return the names and values of the group, run or slice of a row."""
     of_slice = ("slice", "value") if "slice" in keys else ()
-    texts = {name: _text(row[name]) for name in keys if name not in of_slice}
+    texts = {name: text_of(row[name]) for name in keys if name not in of_slice}
     if of_slice and row["slice"] is not None:
-        texts[row["slice"]] = _text(row["value"])
+        texts[row["slice"]] = text_of(row["value"])
     return texts
 
 
@@ -311,16 +262,7 @@ def _listed(texts: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
-def _text(value: Any) -> str:
-    """Return a value as text; the text "null" is in quotes, null is not."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return '"null"' if value == "null" else str(value)
-
-
-def _value_matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
+def _matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
     """Return whether a column has a value of `where`."""
     column = pl.col(name)
     text = column.cast(pl.String)
@@ -338,13 +280,10 @@ def _value_matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
     return text == str(value)
 
 
-def _column(rule: Rule, table: pl.DataFrame) -> str | None:
-    """Return the column of a table that a rule is about; None if it is about another table."""
-    if rule.metric is not None and rule.metric not in table.get_column("metric"):
-        return None
-    # In a comparison, a rule about the metric is about the run's mean.
-    column = rule.column or "mean"
-    return column if column in table.columns and {*rule.where} <= _names(table) else None
+def _is_about(rule: Rule, table: pl.DataFrame) -> bool:
+    """Return whether a table has the metric and the columns of a rule."""
+    has_metric = rule.metric is None or rule.metric in table.get_column("metric")
+    return has_metric and rule.column in table.columns and {*rule.where} <= _names(table)
 
 
 def _names(table: pl.DataFrame) -> set[str]:
@@ -357,10 +296,9 @@ def _sliced(table: pl.DataFrame) -> set[str]:
     return {*table.get_column("slice").drop_nulls()} if "slice" in table.columns else set()
 
 
-def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
+def _unmatched(rule: Rule, tables: Sequence[pl.DataFrame]) -> ArgumentError:
     metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
     columns = sorted({name for table in tables for name in _names(table)})
-    where = f" where({_listed(_texts(rule.where, [*rule.where]))})" if rule.where else ""
     of_column = re.fullmatch(r"(\w+)\((.+)\)", rule.metric or "")
     close = ""
     if of_column and of_column[2] in metrics:  # an unknown column, as in "diff(ndcg@10)"
@@ -368,10 +306,10 @@ def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError
         close = re.sub(r"'(\w+)'", lambda name: f"'{name[1]}({of_column[2]})'", close)
     elif rule.metric is not None and rule.metric not in metrics:
         close = hint(rule.metric, metrics)
-    elif rule.column is not None and rule.column not in columns:
+    elif rule.column not in columns:
         more = " with details=True" if COLUMNS[rule.column].is_detail else ""
         close = f" The result of pr.compare{more} has the column {rule.column!r}."
     return ArgumentError(
-        f"no table has the metric and the columns of the rule {rule.text + where!r} (`rules`); "
+        f"no table has the metric and the columns of the rule {str(rule)!r} (`rules`); "
         f"available metrics: {metrics}, columns: {columns}.{close}"
     )

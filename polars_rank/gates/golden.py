@@ -1,4 +1,4 @@
-"""The golden file and the results of a gate: checked, and joined to the long table."""
+"""The golden file and the results of a gate, checked and joined to the long table."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from polars import col
 
 from polars_rank._params import missing_column
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
+from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
-from polars_rank.io.fields import FieldNames, Kind
+from polars_rank.io.fields import FieldNames, Kind, place
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.inputs import check_path
 from polars_rank.io.judgments import with_ids
 from polars_rank.io.records import ReadFile
+from polars_rank.io.spans import join_spans, separate_spans
 
 #: The category of all queries in tables, and that of the queries without a relevant document.
 ALL, UNANSWERABLE = "all", "unanswerable"
@@ -28,9 +29,10 @@ _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chun
 #: Names of the column of the category.
 _CATEGORIES = ("category", "class")
 #: Names in a message.
-_SHOWN = 10
+SHOWN = 10
 _PAIR = pl.struct("query", "doc")
-_IS_ERROR = ~col("error").cast(pl.String).fill_null("").is_in(["", "false"])
+#: A span of text as an id.
+_SPAN = pl.format("{}:{}-{}", "doc", "start", "end")
 _MULTI_HOP = r"^(?i)multi[-_ ]?hop$"
 
 
@@ -38,6 +40,8 @@ class Golden(NamedTuple):
     """The judged documents, the queries with their categories, and what looks wrong."""
 
     judgments: pl.DataFrame
+    #: The judged spans of text, if the judgments have a start and an end; else None.
+    spans: pl.DataFrame | None
     #: `query` (sorted), `category`, `relevant` (sorted ids), `judged` (a fingerprint), and `text`.
     queries: pl.DataFrame
     warnings: list[str]
@@ -54,7 +58,7 @@ class Golden(NamedTuple):
         return digest(self.queries.select("query", "judged"))
 
 
-def listed(names: Iterable[Any], most: int = _SHOWN) -> str:
+def listed(names: Iterable[Any], most: int = SHOWN) -> str:
     """Return the first names in quotes, and the number of the others."""
     texts = [repr(each) for each in names]
     if not texts:
@@ -78,12 +82,11 @@ def _table(
     """Return a table, or the table of a file, with ids as text; and what was read."""
     if isinstance(given, (str, PathLike)):
         check_path(fspath(given), parameter)
-        if kind == "judgments":
-            found = read_judgment_files(given, fields)
-        else:
-            found = read_run_files([("", given)], fields)
+        is_golden = kind == "judgments"
+        files: Any = given if is_golden else [("", given)]
+        found = (read_judgment_files if is_golden else read_run_files)(files, fields)
     else:
-        found = _named(lazy(given, parameter), parameter, kind, fields)
+        found = _named(separate_spans(lazy(given, parameter)), parameter, kind, fields)
     frame = found.table.collect()
     Columns.find(frame.schema, {"query": "query", "doc": "doc"})
     frame = frame.cast({"query": pl.String, "doc": pl.String})
@@ -96,6 +99,8 @@ def _named(table: pl.LazyFrame, parameter: str, kind: Kind, fields: FieldNames) 
     """Return a table whose columns are named by role."""
     schema = table.collect_schema()
     known = {name: role for role, name in fields.items() if name is not None and name in schema}
+    if kind == "run" and "latency" not in {*schema, *fields}:
+        known |= {name: "latency" for name in schema if place(name, "latency", kind) is not None}
     table = table.drop(role for role in known.values() if role in schema and role not in known)
     table = table.rename(known)
     names = table.collect_schema()
@@ -139,6 +144,11 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
             for role, name in texts.items()
         },
     )
+    spans = None
+    if {"start", "end"} <= {*table.columns}:
+        names = ["query", "doc", "start", "end", "label"]
+        spans = table.filter(col("label").is_not_null() | col("doc").is_null()).select(names)
+        table = table.with_columns(doc=_SPAN)
     found = table.filter(col("doc").is_not_null() & col("label").is_not_null())
     judgments = found.select("query", "doc", "label").unique(maintain_order=True)
     twice = judgments.filter(_PAIR.is_duplicated())
@@ -165,7 +175,7 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
     warnings = [*source.warnings, *_doubts(found, judgments, queries), *misspelled]
-    return Golden(judgments, queries, warnings, source)
+    return Golden(judgments, spans, queries, warnings, source)
 
 
 def _check_categories(answerable: pl.DataFrame) -> None:
@@ -256,9 +266,12 @@ class Results(NamedTuple):
 
     #: `query`, `doc`, `score`, by query and place.
     run: pl.DataFrame
+    #: The long table: `run` with labels, and the judged documents that were not retrieved.
+    log: pl.DataFrame
     #: The latency of each query, if it is known.
     latency: pl.Series | None
-    failed: list[str]
+    #: The queries without a result, and their errors.
+    failed: dict[str, str | None]
     warnings: list[str]
     source: Reading
 
@@ -271,29 +284,35 @@ def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results
     """Read and check result files; several of them are repetitions."""
     every = given if isinstance(given, (list, tuple)) else [given]
     if not every:
-        raise ArgumentError("`run` is empty; pass at least one table or file of results")
+        raise ArgumentError("`results` is empty; pass at least one table or file of results")
     return [_read_results(each, golden, fields) for each in every]
 
 
 def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
-    table, source = _table(given, "run", "run", fields)
+    table, source = _table(given, "results", "run", fields)
     table = with_ids(table.lazy(), golden.queries.lazy(), ["query"]).collect()
     Columns.find(table.schema, {"score": "score"})
     names = [*table["run"].unique().sort()] if "run" in table.columns else []
     if len(names) > 1:
         raise ArgumentError(
-            f"`run` has several runs: {listed(names)}; pass one of them, and repetitions as a list"
+            f"`results` has several runs: {listed(names)}; pass one of them, and repetitions as a "
+            "list"
         )
     queries = golden.queries.select("query")
-    errors = table.filter(_IS_ERROR) if "error" in table.columns else table.clear()
+    error = col("error").cast(pl.String) if "error" in table.columns else pl.lit(None, pl.String)
+    errors = table.select("query", error=error).filter(
+        ~col("error").fill_null("").is_in(["", "false"])
+    )
     known = table.join(errors, on="query", how="anti")
-    failed = queries.join(known, on="query", how="anti")["query"]
+    missing = queries.join(known, on="query", how="anti")
     others = table.join(queries, on="query", how="anti")["query"].unique(maintain_order=True)
-    if len(failed) == len(queries) and errors.is_empty():
+    if len(missing) == len(queries) and errors.is_empty():
         raise DataError(
             "no query of the golden file is in the results; its queries are "
-            f"{listed(failed, 2)}, those of the results {listed(others, 2)}: use the same ids"
+            f"{listed(missing['query'], 2)}, those of the results {listed(others, 2)}: use the "
+            "same ids"
         )
+    failed = missing.join(errors.unique("query", keep="first"), on="query", how="left")
     warnings = [*source.warnings]
     if len(others):
         warnings.append(
@@ -302,6 +321,9 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
         )
     retrieved = known.join(queries, on="query", how="semi").drop_nulls(["doc", "score"])
     ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
+    log = None if golden.spans is None else _joined_spans(ordered, golden.spans)
+    if log is not None:
+        ordered = log.drop_nulls("score")
     run = ordered.select("query", "doc", "score")
     run = run.unique(["query", "doc"], keep="first", maintain_order=True)
     if count := ordered.height - run.height:
@@ -310,21 +332,41 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
             f"{number_of(count, 'repeated id')} in the results count once, at the first place, in "
             f"{number_of(len(repeated), 'query', 'queries')}: {listed(repeated, 3)}"
         )
+    if log is None:  # in the order of the file, which breaks ties
+        labels = golden.judgments
+        log = run.join(labels, on=["query", "doc"], how="left", maintain_order="left")
+        missed = labels.join(run, on=["query", "doc"], how="anti")
+        log = pl.concat([log, missed], how="diagonal")
+    log = log.unique(["query", "doc"], keep="first", maintain_order=True)
     latency = None
     if "latency" in table.columns:
         of_query = table.join(queries, on="query", how="semi").group_by("query")
         latency = of_query.agg(col("latency").drop_nulls().first())["latency"]
         if not latency.dtype.is_numeric() and latency.dtype != pl.Null:
             raise ArgumentError(
-                f"column 'latency' (`run`) must have numbers; found {latency.dtype}"
+                f"column 'latency' (`results`) must have numbers; found {latency.dtype}"
             )
-    return Results(run, latency, [*failed], [*warnings, *_suspicions(golden, run)], source)
+    warnings += _suspicions(golden, run, log)
+    return Results(run, log, latency, dict(failed.rows()), warnings, source)
 
 
-def _suspicions(golden: Golden, run: pl.DataFrame) -> Iterable[str]:
+def _joined_spans(chunks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the long table of retrieved chunks and judged spans of text, with ids as text."""
+    try:
+        Columns.find(chunks.schema, {"start": "start", "end": "end"}, table="`results`")
+    except SchemaError as error:
+        raise SchemaError(
+            f"{error}; the golden file has spans of text (start, end), which chunks must have, too"
+        ) from error
+    names = ["query", "doc", "start", "end", "score"]
+    table = join_spans(chunks.select(names), spans, run=None)
+    return table.unnest("doc").with_columns(doc=_SPAN).drop("start", "end")
+
+
+def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterable[str]:
     """Yield what looks wrong in results beside a golden file."""
-    relevant = golden.answerable.select("query", doc="relevant").explode("doc")
-    both = relevant.join(run, on=["query", "doc"], how="semi")
+    relevant = log.filter(col("label") > 0)
+    both = relevant.drop_nulls("score")
     if run.height and relevant.height and both.is_empty():
         yield (
             "no relevant document was retrieved; ids of the golden file are "

@@ -434,7 +434,7 @@ def test_markdown_of_any_group(tmp_path):
     found = pr.check(table, ["queries >= 100"])
     pr.stats.write_markdown(found, tmp_path / "a.md")
     assert (tmp_path / "a.md").read_text(encoding="utf-8").splitlines()[2:] == [
-        f"| pass | queries >= 100 | country={text} | 1000 |  | 1,000 |" for text in shown.values()
+        f"| pass | queries >= 100 | country={text} | 1000 |  | 1000 |" for text in shown.values()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Verdicts in words, as JUnit XML, and as a Markdown table."""
+"""Verdicts in words and in files: JUnit XML for build servers, and Markdown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank import _texts
-from polars_rank._formats import FORMAT_VERSION, JUNIT
+from polars_rank._pages import Page, PageTable, Verdict
 from polars_rank._params import one_of, public
-from polars_rank._texts import displayed, visible
+from polars_rank._texts import displayed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of, short
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
@@ -65,42 +64,11 @@ def write_junit(
     ArgumentError
         `verdicts` has no rows, or another parameter is invalid.
     """
+    one_of("undecided", undecided, ("pass", "fail"))
     table = lazy(verdicts, "verdicts")
-    text = junit(table.collect(), undecided)
+    text = page_of_verdicts(table.collect()).junit(undecided)
     with new_file(path, overwrite=overwrite, inputs=[table]) as part:
         part.write_text(text, encoding="utf-8")
-
-
-def junit(verdicts: pl.DataFrame, undecided: str) -> str:
-    """Return verdicts as JUnit XML."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  (slow to import, rarely needed)
-
-    one_of("undecided", undecided, ("pass", "fail"))
-    failed = failing(undecided)
-    rows = _rows(verdicts)
-    counts = {
-        "tests": len(rows),
-        "failures": sum(row["verdict"] in failed for row in rows),
-        "skipped": sum(row["verdict"] == "undecided" for row in rows),
-    }
-    if "undecided" in failed:
-        counts["skipped"] = 0
-    root = ET.Element("testsuites")
-    attributes = {name: str(count) for name, count in counts.items()}
-    suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
-    properties = ET.SubElement(suite, "properties")
-    ET.SubElement(properties, "property", name=FORMAT_VERSION, value=str(JUNIT))
-    for row in rows:
-        rule, where = visible(row["rule"]), visible(row["where"])
-        name = f"{rule} ({where})" if where else rule
-        case = ET.SubElement(suite, "testcase", classname=where or "all", name=name)
-        if row["verdict"] in failed:
-            ET.SubElement(case, "failure", message=in_words(row), type=row["verdict"])
-        elif row["verdict"] == "undecided":
-            ET.SubElement(case, "skipped", message=in_words(row))
-    ET.indent(root)
-    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text.decode()
 
 
 @public
@@ -135,24 +103,9 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
         `verdicts` has no rows, or another parameter is invalid.
     """
     table = lazy(verdicts, "verdicts")
-    text = markdown(table.collect())
+    text = page_of_verdicts(table.collect()).markdown()
     with new_file(path, overwrite=overwrite, inputs=[table]) as part:
         part.write_text(text, encoding="utf-8")
-
-
-def markdown(verdicts: pl.DataFrame) -> str:
-    """Return verdicts as a Markdown table."""
-    lines = [
-        "| verdict | rule | where | value | interval | queries |",
-        "| --- | --- | --- | ---: | :---: | ---: |",
-    ]
-    for row in _rows(verdicts):
-        interval = "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
-        texts = [_texts.markdown(row[name]) for name in ("rule", "where")]
-        cells = [row["verdict"], *texts, _number(row["value"]), interval]
-        cells.append("" if row["queries"] is None else f"{row['queries']:,}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
 
 
 #: The types of the columns of verdicts.
@@ -170,11 +123,12 @@ TYPES: dict[str, pl.DataType] = {
 WORST_FIRST = ("fail", "undecided", "pass")
 
 
-def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of verdicts; raise an error if nothing was checked, or for other rows."""
+def page_of_verdicts(verdicts: pl.DataFrame) -> Page:
+    """Return the page of verdicts; raise an error if nothing was checked, or for other rows."""
     Columns.find(verdicts.schema, {"verdicts": [*TYPES]})
     table = collected(typed(verdicts.lazy(), "verdicts", TYPES))
-    rows = [{**row, "where": row["where"] or ""} for row in table.iter_rows(named=True)]
+    table = table.with_columns(pl.col("where").fill_null(""))
+    rows = table.to_dicts()
     if not rows:
         raise ArgumentError(
             "`verdicts` has no rows: nothing was checked; pass the result of `check`"
@@ -185,7 +139,22 @@ def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
                 "`verdicts` has a row that is not of `check`: 'rule' must be text, and 'verdict' "
                 f"one of {', '.join(map(repr, WORST_FIRST))}; found {short(row)}"
             )
-    return rows
+    return Page("", tables=[table_of_verdicts(table)], cases=[*map(_case, rows)])
+
+
+def table_of_verdicts(verdicts: pl.DataFrame, caption: str = "") -> PageTable:
+    """Return verdicts for readers."""
+    rows = verdicts.iter_rows(named=True)
+    texts = [(_number(row["value"]), _interval(row), row["queries"]) for row in rows]
+    numbers = pl.DataFrame(
+        texts, {"value": pl.String, "interval": pl.String, "queries": pl.Int64}, orient="row"
+    )
+    return PageTable(verdicts.select("verdict", "rule", "where").hstack(numbers), caption)
+
+
+def _case(row: Mapping[str, Any]) -> Verdict:
+    name = f"{row['rule']} ({row['where']})" if row["where"] else row["rule"]
+    return Verdict(name, row["where"], row["verdict"], in_words(row))
 
 
 def in_words(row: Mapping[str, Any]) -> str:
@@ -198,10 +167,14 @@ def in_words(row: Mapping[str, Any]) -> str:
         return f"{beginning}, no queries"
     if row["value"] is None:
         return f"{beginning}, the value is null"
-    interval = "" if row["low"] is None else f", interval [{row['low']:.4g}, {row['high']:.4g}]"
+    interval = f", interval {_interval(row)}" if row["low"] is not None else ""
     if row["verdict"] == "undecided" and not interval:
         interval = f", no interval ({number_of(row['queries'], 'query', 'queries')})"
     return f"{beginning}, found {_number(row['value'])}{interval}"
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
 
 
 def _number(value: float | None) -> str:

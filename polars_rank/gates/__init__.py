@@ -1,0 +1,1 @@
+"""`check` and `gate`: rules about results, golden files and baselines."""

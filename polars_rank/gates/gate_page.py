@@ -1,0 +1,181 @@
+"""The page of a gate: what failed, the means by category, and the queries that lost most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from polars_rank._pages import Page, PageTable, cut
+from polars_rank.errors import number_of
+from polars_rank.gates.golden import ALL
+from polars_rank.gates.measures import BEFORE, main_metric
+from polars_rank.gates.rules import Rule
+from polars_rank.metrics.names import lower_is_better
+from polars_rank.stats.verdict_files import page_of_verdicts, table_of_verdicts
+
+#: The queries that are shown, the failures that are shown, and those that one line names.
+_QUERIES, _FAILURES, _NAMED = 5, 20, 3
+#: The largest width of ids of documents.
+_ID = 30
+_CATEGORY = "category="
+
+
+def page_of(gate: Any, rules: Sequence[Rule]) -> Page:
+    """Return the page of a gate and its rules."""
+    failures = _failures(gate, {rule.condition: rule for rule in rules})
+    title = _headline(gate)
+    names = [name for name, _ in failures[:_NAMED]] + ["…"] * (len(failures) > _NAMED)
+    passed = gate.verdicts.filter(verdict="pass")
+    tables = [*_failed_table([row for _, row in failures]), _means(gate.table), *_queries(gate)]
+    count = f"{number_of(passed.height, 'rule')} passed"
+    return Page(
+        title, gate.notes, tables, about="Retrieval gate", warnings=gate.warnings,
+        details=[table_of_verdicts(passed, count)] if passed.height else [],
+        summary=f"{title}: {', '.join(names)}" if names else title,
+        data={
+            "passed": gate.passed, "robustness": gate.robustness, "warnings": gate.warnings,
+            "verdicts": gate.verdicts, "table": gate.table, "queries": gate.queries,
+        },
+        cases=page_of_verdicts(gate.verdicts).cases if gate.verdicts.height else (),
+    )  # fmt: skip
+
+
+def _headline(gate: Any) -> str:
+    """Return whether a gate passed; if it did, no loss is shown, which is not proof of none."""
+    count, failed = number_of(gate.verdicts.height, "rule"), len(gate.failed)
+    if gate.verdicts.is_empty():
+        needs = " with more common queries" if "docs" + BEFORE in gate.queries.columns else ""
+        return f"No rule was checked: give floors or a baseline{needs}"
+    if failed:
+        return f"FAILED: {failed} of {count}"
+    is_guarded = gate.verdicts["rule"].str.starts_with("not ").any()
+    is_loss = "worse" in gate.verdicts["reason"]
+    loss = f", no loss {'beyond the margin ' * is_loss}shown" if is_guarded else ""
+    return f"PASSED: {count}{loss}"
+
+
+def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[tuple[str, dict[str, str]]]:
+    """Return each metric and category that fails, whatever the number of rules: a name and cells.
+
+    The rule about the mean, the largest drop and the guard may all say the same loss.
+    """
+    found: dict[tuple[str, str], list[tuple[Rule, Mapping[str, Any]]]] = {}
+    for row in gate.verdicts.filter(verdict="fail").iter_rows(named=True):
+        rule = rules[row["rule"]]
+        category = (row["where"] or "").removeprefix(_CATEGORY) or ALL
+        found.setdefault((str(rule.metric), category), []).append((rule, row))
+    means = {row["category"]: row for row in gate.table.iter_rows(named=True)}
+    failures = []
+    for (metric, category), failed in found.items():
+        of_category = means.get(category, {})
+        cells = {"failed": metric, "category": category}
+        for name, key in (("mean", metric), ("difference", f"difference({metric})")):
+            number = of_category.get(key)
+            cells[name] = "" if number is None else f"{number:{'+' * (key != metric)}.3f}"
+        cells |= {"interval": "", "needs": ""}
+        has_drop = any(rule.column != "mean" and not rule.is_guard for rule, _ in failed)
+        names, needs = [], []
+        for rule, row in failed:
+            if rule.is_guard:
+                cells["interval"] = f"[{rule.shown(row['low'])}, {rule.shown(row['high'])}]"
+                if has_drop:
+                    continue
+            else:
+                cells["mean" if rule.column == "mean" else "difference"] = rule.shown(row["value"])
+            name, need = _needs(rule)
+            names.append(name)
+            needs.append(need)
+        cells["needs"] = "; ".join(needs)
+        where = "" if category == ALL else f" ({category})"
+        failures.append((" and ".join(names) + where, cells))
+    return failures
+
+
+def _needs(rule: Rule) -> tuple[str, str]:
+    """Return what a rule needs, in words: of its metric by name, and in a row of the metric."""
+    if not rule.is_guard:
+        short = rule.condition.replace(f"({rule.metric})", "")
+        return rule.condition, short.removeprefix(f"{rule.metric} ")
+    size = abs(rule.bound)
+    share = rule.column == "relative_difference"
+    beyond = (f" beyond {100 * size:.12g}%" if share else f" beyond {size:.12g}") * bool(size)
+    return f"no loss in {rule.metric}{beyond}", f"no loss{beyond}"
+
+
+def _failed_table(rows: Sequence[dict[str, str]]) -> Iterator[PageTable]:
+    """Yield the table of what failed, without empty columns."""
+    if rows:
+        table = pl.DataFrame(rows[:_FAILURES])
+        kept = [name for name in table.columns if any(table[name])]
+        more = len(rows) - _FAILURES
+        below = f"and {more} more" if more > 0 else ""
+        yield PageTable(table.select(kept), "Failed", below=below, folds=True)
+
+
+def _means(table: pl.DataFrame) -> PageTable:
+    """Return the means by category, each with the differences from the baseline below it."""
+    names = [name for name in table.columns[2:] if not name.startswith("difference(")]
+    rows = []
+    for row in table.iter_rows(named=True):
+        means = ["" if row[name] is None else f"{row[name]:.3f}" for name in names]
+        changes = [row.get(f"difference({name})") for name in names]
+        if any(means):
+            rows.append([row["category"], f"{row['queries']:,}", *means])
+        if any(changes):
+            rows.append(["", "", *(f"{each:+.3f}" if each else "" for each in changes)])
+    schema = dict.fromkeys(["category", "queries", *names], pl.String)
+    return PageTable(pl.DataFrame(rows, schema, orient="row"), "Means")
+
+
+def _queries(gate: Any) -> Iterator[PageTable]:
+    """Yield the queries that lost most, or without a baseline those with the lowest values.
+
+    They are those of the first rule that fails.
+    """
+    table, metrics = gate.queries, gate.metrics
+    failed = gate.verdicts.filter(verdict="fail")
+    metric, category = main_metric(metrics), None
+    for row in failed.head(1).iter_rows(named=True):
+        metric = max((name for name in metrics if name in row["rule"]), key=len, default=metric)
+        category = (row["where"] or "").partition(_CATEGORY)[2] or None
+    table = table if category is None else table.filter(category=category)
+    sign = -1 if lower_is_better(metric) else 1
+    is_compared = metric + BEFORE in table.columns
+    if is_compared:
+        loss = (col(metric + BEFORE) - col(metric)) * sign
+        table = table.filter(loss > 0).sort(loss, "query", descending=[True, False])
+        is_compared, title = table.height > 0, f"Queries that lost most in {metric}"
+    if not is_compared:
+        table = gate.queries if category is None else gate.queries.filter(category=category)
+        table = table.drop_nulls(metric).sort(col(metric) * sign, "query")
+        table = table.filter(col(metric) < 1) if sign > 0 else table
+        title = f"Queries with the {'lowest' if sign > 0 else 'highest'} {metric}"
+        table = table.clear() if failed.is_empty() else table
+    rows = []
+    for row in table.head(_QUERIES).iter_rows(named=True):
+        name = (
+            row["query"]
+            if row["text"] in (None, row["query"])
+            else f"{row['query']}: {row['text']}"
+        )
+        value, relevant = f"{row[metric]:.3f}", {*row["relevant"]}
+        documents = {"relevant": row["relevant"], "retrieved": row["docs"]}
+        if is_compared:
+            value = f"{row[metric + BEFORE]:.3f} -> {value}"
+            documents = {"before": row["docs" + BEFORE] or [], "after": row["docs"]}
+        for kind, docs in documents.items():
+            marked = [
+                "*" * (doc in relevant and kind != "relevant") + cut(doc, _ID) for doc in docs
+            ]
+            first = (
+                [name, row["category"] or "", value] if kind in ("before", "relevant") else [""] * 3
+            )
+            rows.append([*first, kind, " ".join(marked) or "nothing"])
+    if rows:
+        schema = dict.fromkeys(["query", "category", metric, "", "documents"], pl.String)
+        shown = pl.DataFrame(rows, schema, orient="row")
+        shown = shown if any(shown["category"]) else shown.drop("category")
+        yield PageTable(shown, title)

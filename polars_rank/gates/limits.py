@@ -1,0 +1,174 @@
+"""The parameters of a gate as rules, and their verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+from polars import col
+
+from polars_rank._params import number, number_in
+from polars_rank.errors import ArgumentError, short
+from polars_rank.gates.golden import listed
+from polars_rank.gates.measures import Change, Measures
+from polars_rank.gates.rules import Rule
+from polars_rank.gates.verdicts import decided
+from polars_rank.metrics.names import lower_is_better
+from polars_rank.stats.verdict_files import TYPES, WORST_FIRST
+
+_LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
+LATENCY = "latency_"
+
+
+class Limit(NamedTuple):
+    """A number in a parameter of rules."""
+
+    category: str | None
+    #: Empty for all metrics.
+    metric: str
+    value: float
+    #: The column that it limits.
+    column: str = "mean"
+
+    def rule(self, metric: str, *, is_guard: bool = False) -> Rule:
+        """Return the rule about a metric; for one of which less is better, it is turned around."""
+        is_loss, lower = self.column != "mean", lower_is_better(metric)
+        bound = self.value if lower or not is_loss else -self.value
+        is_ceiling = lower or metric.startswith(LATENCY)
+        where = {} if self.category is None else {"category": self.category}
+        return Rule(metric, "<=" if is_ceiling else ">=", bound, self.column, where, is_guard)
+
+
+def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limit]:
+    """Return the numbers of a mapping, whose keys are metrics or categories with such mappings.
+
+    A loss may be one number for all metrics, and a share of the baseline's mean, such as "5%".
+    """
+    if not isinstance(given, Mapping) and not is_loss:
+        raise ArgumentError(
+            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
+        )
+    pairs: Iterable[tuple[str | None, Any]] = [(None, {"": given})]
+    if isinstance(given, Mapping):
+        pairs = [
+            (key, value) if isinstance(value, Mapping) else (None, {key: value})
+            for key, value in given.items()
+        ]
+    found = []
+    for category, numbers in pairs:
+        for metric, value in numbers.items():
+            name = f"{parameter}[{metric!r}]" if isinstance(given, Mapping) else parameter
+            share = number_in(value[:-1]) if is_loss and _is_percent(value) else None
+            if share is not None:
+                limit = Limit(category, metric, share / 100, "relative_difference")
+            else:
+                what = (
+                    "" if isinstance(given, Mapping) else "0 or above, a percentage, or a mapping"
+                )
+                column = "difference" if is_loss else "mean"
+                limit = Limit(category, metric, number(name, value, what), column)
+            found.append(limit)
+    if is_loss and any(each.value < 0 for each in found):
+        raise ArgumentError(f"`{parameter}` must be 0 or above; found {short(given)}")
+    return found
+
+
+def _is_percent(value: Any) -> bool:
+    return isinstance(value, str) and value.endswith("%")
+
+
+class Limits(NamedTuple):
+    """The limits of all rules."""
+
+    floors: Sequence[Limit]
+    latency: Sequence[Limit]
+    drops: Sequence[Limit]
+    margins: Sequence[Limit]
+
+    def check_margins(self, metrics: Sequence[str]) -> None:
+        """Raise `ArgumentError` for a margin of a category, or of an unknown metric."""
+        for each in self.margins:
+            if each.category is not None or each.metric not in {"", *metrics}:
+                raise ArgumentError(
+                    f"`margin` has numbers by metric: {', '.join(map(repr, metrics))}; found "
+                    f"{each.category or each.metric!r}"
+                )
+
+    def verdicts(
+        self, measures: Measures, change: Change | None
+    ) -> tuple[list[Rule], pl.DataFrame]:
+        """Return the rules, and their verdicts with failures first."""
+        parts = [*_of_numbers(self.floors, measures.means)]
+        if self.latency:
+            parts.append(_of_latencies(self.latency, [each.latency for each in measures.runs]))
+        if change is not None and not change.is_empty:
+            parts += _of_numbers(self.drops, change.differences)
+            parts.append(self._of_guards(change.comparison))
+        tables = [pl.DataFrame(schema=TYPES), *(table for _, table in parts)]
+        severity = col("verdict").cast(pl.Enum(WORST_FIRST))
+        rules = [rule for some, _ in parts for rule in some]
+        return rules, pl.concat(tables).sort(severity, maintain_order=True)
+
+    def _of_guards(self, comparison: pl.DataFrame) -> tuple[list[Rule], pl.DataFrame]:
+        """Return the guards, which fail if a loss beyond the margin is shown."""
+        rules = {}
+        for limit in (Limit(None, "", 0, "difference"), *self.margins):
+            for metric in _metrics(limit, comparison):
+                rules[metric] = limit.rule(metric, is_guard=True)
+        return [*rules.values()], decided([*rules.values()], [comparison])
+
+
+def _metrics(limit: Limit, numbers: pl.DataFrame) -> list[str]:
+    """Return the metrics of a table that a limit is about."""
+    every = numbers["metric"].unique(maintain_order=True)
+    return [name for name in every if limit.metric in ("", name)]
+
+
+def _of_numbers(
+    limits: Sequence[Limit], numbers: pl.DataFrame
+) -> Iterator[tuple[list[Rule], pl.DataFrame]]:
+    """Yield rules about the numbers of these queries, and their verdicts without an interval."""
+    for limit in limits:
+        table = numbers.filter(col("category").eq_missing(pl.lit(limit.category)))
+        if limit.category is None:
+            table = table.drop("category")
+        elif table.is_empty():
+            known = numbers["category"].unique().drop_nulls().sort()
+            raise ArgumentError(
+                f"the category {limit.category!r} of the rule '{limit.rule(limit.metric)}' has no "
+                f"queries; categories: {listed(known)}"
+            )
+        rules = [limit.rule(metric) for metric in _metrics(limit, numbers)]
+        yield rules, _without_interval(decided(rules, [table]))
+
+
+def _of_latencies(
+    limits: Sequence[Limit], seconds: Sequence[pl.Series | None]
+) -> tuple[list[Rule], pl.DataFrame]:
+    """Return limits of the latency of queries, such as its 95th percentile, and their verdicts."""
+    known = [each for each in seconds if each is not None]
+    if not known:
+        raise ArgumentError("`latency` has limits, but the results have no column 'latency'")
+    every = pl.concat(known).cast(pl.Float64)
+    rows = []
+    for limit in limits:
+        name = limit.metric
+        match = _LATENCIES.fullmatch(name)
+        if match is None:
+            raise ArgumentError(
+                "`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; "
+                f"found {name!r}"
+            )
+        share = match[1] and float(match[1]) / 100
+        value = every.quantile(share, "linear") if share else getattr(every, name)()
+        rows.append({"metric": LATENCY + name, "mean": value, "queries": len(every)})
+    table = pl.DataFrame(rows).with_columns(low="mean", high="mean")
+    rules = [limit.rule(LATENCY + limit.metric) for limit in limits]
+    return rules, _without_interval(decided(rules, [table]))
+
+
+def _without_interval(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Return verdicts on numbers, whose interval is a point that is not shown."""
+    return verdicts.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("low", "high"))

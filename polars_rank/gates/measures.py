@@ -1,0 +1,267 @@
+"""The values of a retriever on a golden file, and how they differ from those of a baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from polars_rank._params import OWN
+from polars_rank.conventions import Conventions, read_metrics
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.evaluate import per_query
+from polars_rank.gates.baseline import JUDGED, Baseline, definitions, today
+from polars_rank.gates.golden import ALL, Golden, Results
+from polars_rank.gates.rules import Rule
+from polars_rank.metrics.names import output_name
+from polars_rank.stats.comparison import compare
+
+#: Decimals of values: rounding errors must not decide.
+DECIMALS = 9
+#: Whether nothing was retrieved, for queries without a relevant document; and whether something
+#: was retrieved, for the others.
+ABSTAINED, ANSWERED = "abstained", "answered"
+#: The metric that texts are about, if it was computed.
+MAIN = "ndcg@10"
+#: The end of the names of the values of a baseline.
+BEFORE = "_before"
+#: Columns of the tables of a gate.
+_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
+
+
+def main_metric(metrics: Sequence[str]) -> str:
+    """Return the metric that texts are about."""
+    return MAIN if MAIN in metrics else metrics[0]
+
+
+def expressions(
+    metrics: Any, named: Mapping[str, Sequence[str]], conventions: Conventions
+) -> list[pl.Expr]:
+    """Return the metrics, and those that parameters name and that are not among them."""
+    chosen = read_metrics(metrics, conventions)
+    for name in map(output_name, chosen):
+        is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
+        is_taken |= " where(" in name
+        with suppress(ArgumentError):
+            if not is_taken and Rule.read(f"{name} >= 0") == Rule(name, ">=", 0):
+                continue
+        raise ArgumentError(
+            f"metric {name!r} has the name of another column of the result, or of a part of a "
+            "rule; rename it with .alias()"
+        )
+    known = {"", *map(output_name, chosen), ABSTAINED, ANSWERED}
+    for parameter, names in named.items():
+        others = [name for name in dict.fromkeys(names) if name not in known]
+        chosen += read_metrics(others, conventions, parameter) if others else []
+        known |= {*others}
+    return chosen
+
+
+class Measures:
+    """The values of each query, averaged over repetitions."""
+
+    def __init__(
+        self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
+        conventions: Conventions,
+    ) -> None:  # fmt: skip
+        self.golden: Golden = golden
+        self.runs: Sequence[Results] = runs
+        self.conventions: Conventions = conventions
+        if golden.answerable.height < golden.queries.height:
+            known = {*map(output_name, metrics)}
+            more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
+            metrics = [*metrics, *(read_metrics(more, conventions) if more else ())]
+        self.expressions: Sequence[pl.Expr] = metrics
+        computed = definitions(metrics, conventions)
+        self.repetitions: list[pl.DataFrame] = [
+            self._values(each).with_columns(repetition=n) for n, each in enumerate(runs)
+        ]
+        columns = self.repetitions[0].columns
+        self.metrics: list[str] = [n for n in columns if n not in ("query", "repetition")]
+        self.definitions: dict[str, str] = {name: computed[name] for name in self.metrics}
+
+    def with_ties(self, ties: str) -> Measures:
+        """Return the values in another order of tied documents, as if they were defined so."""
+        conventions = self.conventions.but(ties=ties)
+        other = Measures(self.golden, self.runs, self.expressions, conventions)
+        other.definitions = self.definitions
+        return other
+
+    def _values(self, run: Results) -> pl.DataFrame:
+        """Return the values of one result file; null where a metric does not count."""
+        conventions = self.conventions
+        queries, answerable = self.golden.queries.select("query"), self.golden.answerable
+        # A query without documents has a row, so that it can be abstained from.
+        others = queries.join(run.log, on="query", how="anti")
+        log = pl.concat([run.log, others], how="diagonal")
+        is_answerable = col("query").is_in(answerable["query"].implode())
+        # Metrics of queries with and without an answer, and the others.
+        parts: dict[bool, list[pl.Expr]] = {True: [], False: []}
+        for each in self.expressions:
+            parts[output_name(each).startswith((ABSTAINED, ANSWERED))].append(each)
+        of_answers, of_rankings = parts.values()
+        values = queries
+        if of_rankings and answerable.height:
+            part = log.filter(is_answerable)
+            found = per_query(part, of_rankings, run=None, conventions=conventions)
+            values = values.join(found, on="query", how="left")
+        if of_answers:
+            every = conventions.but(query_set="all")
+            found = per_query(log, of_answers, run=None, conventions=every)
+            # A query that failed was not abstained from.
+            is_failed = col("query").is_in(pl.Series([*run.failed], dtype=pl.String).implode())
+            names = [output_name(each) for each in of_answers]
+            failed = pl.when(is_failed & col(names).is_not_null()).then(0.0).otherwise(col(names))
+            values = values.join(found.with_columns(failed.name.keep()), on="query", how="left")
+        return values
+
+    @cached_property
+    def values(self) -> pl.DataFrame:
+        """The values with the category of each query, sorted by query."""
+        means = pl.concat(self.repetitions).group_by("query").agg(col(self.metrics).mean())
+        means = means.with_columns(col(self.metrics).round(DECIMALS))
+        return self.golden.queries.select("query", "category").join(means, on="query").sort("query")
+
+    @cached_property
+    def means(self) -> pl.DataFrame:
+        """The means of all queries and of each category."""
+        return _means(self.values, self.metrics)
+
+    def as_baseline(self, corpus: str | None) -> Baseline:
+        """Return the values as a baseline."""
+        judged = self.golden.queries.select("query", pl.col("judged").alias(JUDGED))
+        rows = self.values.drop("category").join(judged, on="query")
+        rows = rows.join(self.runs[0].tops(), on="query", how="left")
+        return Baseline(
+            rows.with_columns(col("docs").fill_null([])), self.definitions,
+            self.golden.fingerprint, corpus, len(self.runs), today().isoformat(),
+        )  # fmt: skip
+
+    def queries(self, before: Baseline | None) -> pl.DataFrame:
+        """Return the values of each query with its first documents, and those of the baseline."""
+        queries, first = self.golden.queries.drop("judged"), self.runs[0]
+        if self.golden.spans is not None:  # with the chunks that contain them
+            relevant = first.log.filter(col("label") > 0).group_by("query").agg(col("doc").sort())
+            queries = queries.drop("relevant").join(
+                relevant.rename({"doc": "relevant"}), on="query", how="left"
+            ).select(queries.columns)  # fmt: skip
+        found = (
+            queries.join(self.values.drop("category"), on="query", how="left")
+            .join(first.tops(), on="query", how="left")
+            .with_columns(col("docs", "relevant").fill_null([]))
+        )
+        if before is None:
+            return found
+        names = before.compared(self.definitions)
+        common = before.common(self.golden).select("query", *names, "docs")
+        return found.join(common, on="query", how="left", suffix=BEFORE)
+
+
+class Change:
+    """The differences from a baseline, on the queries with the same labels."""
+
+    def __init__(self, measures: Measures, baseline: Baseline) -> None:
+        self.baseline: Baseline = baseline
+        self.metrics: list[str] = baseline.compared(measures.definitions)
+        common = baseline.common(measures.golden)
+        now = measures.values.join(common, on="query", how="semi")
+        before = now.select("query", "category").join(
+            common.select("query", *self.metrics), on="query"
+        )
+        self.pairs: pl.DataFrame = now.join(before.drop("category"), on="query", suffix=BEFORE)
+        self.is_empty: bool = now.is_empty() or not self.metrics
+
+    def without_outliers(self, share: float) -> Change:
+        """Return the change without the share of the queries that differ most."""
+        name = main_metric(self.metrics)
+        differences = (col(name) - col(name + BEFORE)).abs()
+        number = math.ceil(share * self.pairs.height)
+        outliers = self.pairs.sort(differences, "query", descending=[True, False], nulls_last=True)
+        other = object.__new__(Change)
+        other.baseline, other.metrics, other.is_empty = self.baseline, self.metrics, False
+        other.pairs = self.pairs.join(outliers.head(number), on="query", how="anti")
+        return other
+
+    def _values(self, *, before: bool) -> pl.DataFrame:
+        named = [(name + BEFORE if before else name) for name in self.metrics]
+        values = (col(name).alias(n) for name, n in zip(named, self.metrics, strict=True))
+        return self.pairs.select("query", "category", *values)
+
+    @cached_property
+    def comparison(self) -> pl.DataFrame:
+        """The result of `compare`, also by category."""
+        runs = {"run": self._values(before=False), "baseline": self._values(before=True)}
+        both = pl.concat(table.with_columns(run=pl.lit(name)) for name, table in runs.items())
+        categories = "category" if both["category"].count() else None
+        rows = compare(both, self.metrics, baseline="baseline", slices=categories, details=True)
+        # Small categories have no interval, and no verdict.
+        is_kept = col("slice").is_null() | col("low").is_not_null() if categories else True
+        return rows.filter(col("queries") > 0, is_kept).drop("run", "baseline")
+
+    @cached_property
+    def differences(self) -> pl.DataFrame:
+        """The differences of the means, also as shares of those of the baseline."""
+        now, before = (_means(self._values(before=each), self.metrics) for each in (False, True))
+        both = now.join(before, on=["category", "metric"], nulls_equal=True, suffix=BEFORE)
+        difference = (col("mean") - col("mean" + BEFORE)).round(DECIMALS)
+        share = (difference / col("mean" + BEFORE).abs()).round(DECIMALS)
+        share = pl.when(col("mean" + BEFORE) != 0).then(share)
+        return both.select(
+            "category", "metric", "queries", difference=difference, low=difference,
+            high=difference, relative_difference=share, relative_low=share, relative_high=share,
+        )  # fmt: skip
+
+    @property
+    def whole(self) -> pl.DataFrame:
+        """The rows of the comparison that are about all queries."""
+        rows = self.comparison
+        return rows.filter(col("slice").is_null()) if "slice" in rows.columns else rows
+
+    @property
+    def stale(self) -> Iterator[str]:
+        """Yield the metrics of which the baseline hides a loss."""
+        better = self.whole.filter(verdict="better").select("metric", col("difference").abs())
+        texts = [f"{metric} by {difference:.3f}" for metric, difference in better.rows()]
+        if texts:
+            yield (
+                f"the run is clearly better than the baseline, in {', '.join(texts)}: the baseline "
+                "is stale and hides a loss of this size; update it with --update-baseline"
+            )
+
+
+def _means(values: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    """Return the means over all queries and of each category, one row per metric.
+
+    They are the numbers of these queries, so that their interval is a point.
+    """
+    long = values.unpivot(metrics, index="category", variable_name="metric", value_name="mean")
+    count = col("mean").count().cast(pl.Int64).alias("queries")
+    number = [col("mean").mean().round(DECIMALS), count]
+    whole = long.group_by("metric", maintain_order=True).agg(number)
+    parts = long.filter(col("category").is_not_null())
+    parts = parts.group_by("category", "metric", maintain_order=True).agg(number)
+    table = pl.concat([whole, parts.sort("category", maintain_order=True)], how="diagonal")
+    return table.filter(col("queries") > 0).with_columns(low="mean", high="mean")
+
+
+def means_by_category(measures: Measures, change: Change | None) -> pl.DataFrame:
+    """Return the means of all queries and of each category, and the differences."""
+    values = measures.values
+    counts = values.group_by("category").len("queries").drop_nulls().sort("category")
+    whole = pl.DataFrame({"category": [None], "queries": [values.height]}, counts.schema)
+    parts = [(measures.means, "mean", "{}")]
+    if change is not None and not change.is_empty:
+        parts.append((change.differences, "difference", "difference({})"))
+    rows = pl.concat([whole, counts])
+    for numbers, value, name in parts:
+        wide = numbers.group_by("category", maintain_order=True).agg(
+            col(value).filter(metric=each).first().alias(name.format(each))
+            for each in numbers["metric"].unique(maintain_order=True)
+        )
+        rows = rows.join(wide, on="category", how="left", nulls_equal=True)
+    return rows.with_columns(col("category").fill_null(ALL))

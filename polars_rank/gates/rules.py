@@ -1,0 +1,286 @@
+"""Rules about results: values that read themselves from text, and decide rows of a result."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, TypeAlias
+
+from polars_rank._params import number, number_in, one_of
+from polars_rank.errors import ArgumentError, SourceError, number_of, short
+from polars_rank.io.files import read_toml
+from polars_rank.stats.comparison import COMPARISON
+from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn
+from polars_rank.stats.summary import SUMMARY
+
+Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"
+
+#: The columns of results that are numbers, by name.
+COLUMNS: dict[str, ResultColumn] = {
+    each.name: each for each in (*COMPARISON, *SUMMARY) if each.dtype.is_numeric()
+}
+#: Columns of differences, and those of differences as shares of the baseline's mean.
+_RELATIVE = {
+    **{name: f"relative_{name}" for name in ("difference", "low", "high")},
+    **{name: name for name in ("relative_difference", "relative_low", "relative_high")},
+}
+_COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+#: The sign of the condition that a guard requires, by the sign of the loss that it names.
+_OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
+#: Invalid signs in rules, and the valid ones.
+_MISWRITTEN = {"=>": ">=", "=<": "<=", "\N{GREATER-THAN OR EQUAL TO}": ">=",
+               "\N{LESS-THAN OR EQUAL TO}": "<="}  # fmt: skip
+_RULE = re.compile(
+    r"\s*+(?P<guard>not\s++)?(?P<subject>(?:(?P<column>[\w.-]+)\s*+\()?\s*+(?P<name>[^\s<>].*?)"
+    r"\s*+\)?)\s*+(?P<sign>>=|<=|>|<)\s*+(?P<bound>\S+?)(?P<percent>%?)\s*+"
+)
+#: The end of a rule that restricts it to some rows: columns and values, which may be in quotes.
+_PAIR = r'([^=,"]+)=( *"[^"]*" *|[^,"]*)'
+_WHERE = re.compile(rf"(?P<rule>.+) where ?\((?P<pairs>{_PAIR}(?:,{_PAIR})*)\)")
+#: Decimals of numbers beside a bound, and the numbers that are shown without any.
+_MOST_DECIMALS, _LARGE = 12, 1000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on a column of a metric's rows in a result.
+
+    Examples
+    --------
+    >>> rule = pr.Rule.read("difference(ndcg@10) >= -1%")
+    >>> rule.column, rule.sign, rule.bound
+    ('relative_difference', '>=', -0.01)
+    >>> str(pr.Rule("ndcg@10", ">=", 0.4, where={"country": "JP"}))
+    'ndcg@10 >= 0.4 where(country=JP)'
+
+    Parameters
+    ----------
+    metric
+        Name of the metric. None for the rows of all metrics.
+    sign
+        ">=", "<=", ">" or "<".
+    bound
+        The number that the column is compared with. For a difference as a share of the baseline's
+        mean, the column is "relative_difference".
+    column
+        Column of the result: "mean", "difference", "relative_difference", one of their bounds, a
+        count or a p-value.
+    where
+        Columns or slices, and the values of the rows that the rule is about.
+    is_guard
+        Whether the rule fails only if its opposite is shown. As text, it is "not" and the opposite:
+        "not difference(rr) < 0".
+    """
+
+    metric: str | None
+    sign: str
+    bound: float
+    column: str = "mean"
+    where: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    is_guard: bool = False
+    #: The rule as it was written, which the names of test cases of build servers have.
+    _text: str = field(default="", init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        one_of("sign", self.sign, tuple(_COMPARED))
+        number("bound", self.bound)
+        if not isinstance(self.where, Mapping):
+            raise ArgumentError(
+                "`where` of a rule (`rules`) must be a dict of columns and values; "
+                f"found {short(self.where)}"
+            )
+        one_of("column", self.column, tuple(COLUMNS))
+        if COLUMNS[self.column].kind not in (COUNT, BOUND, ESTIMATE):
+            decisive = ", ".join(repr(n) for n, each in COLUMNS.items() if each.kind == ESTIMATE)
+            raise ArgumentError(
+                f"the rule '{self}' (`rules`) is about {self.column!r}, which has no confidence "
+                f"interval; rules can be about {decisive}, their bounds, and counts"
+            )
+
+    @classmethod
+    def read(cls, given: Rule | str | Mapping[str, Any]) -> Rule:
+        """Return a rule from text, such as "low(ap) >= 0.3", or from a dict of TOML."""
+        if isinstance(given, Rule):
+            return given
+        if isinstance(given, str):
+            given = {"rule": given}
+        unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
+        if unknown or not isinstance(given.get("rule"), str):
+            raise ArgumentError(
+                "a rule (`rules`) must be text, a dict of 'rule' and 'where', or a `Rule`; "
+                f"found {short(given)}"
+            )
+        text, where = _restricted(given["rule"].strip(), given.get("where") or {})
+        if wrong := [sign for sign in _MISWRITTEN if sign in text]:
+            raise ArgumentError(
+                f"invalid sign {wrong[0]!r} in the rule {text!r} (`rules`); use "
+                f"{_MISWRITTEN[wrong[0]]!r}"
+            )
+        found = _RULE.fullmatch(text)
+        bound = None if found is None else number_in(found["bound"])
+        if found is None or bound is None:
+            raise ArgumentError(
+                f"invalid rule {text!r} (`rules`); examples of rules: 'ndcg@10 >= 0.4', "
+                "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -1% where(country=US)', "
+                "'not difference(ndcg@10) < -0.01' or 'queries >= 1000'"
+            )
+        # The name of a metric may have parameters, as in "ndcg(gain='exp2')@10".
+        whole = found["subject"].strip()
+        metric, column = (whole, "mean") if whole not in COLUMNS else (None, whole)
+        if found["column"] in COLUMNS:
+            metric, column = found["name"], found["column"]
+        if found["percent"]:
+            if column not in _RELATIVE:
+                raise ArgumentError(
+                    f"the rule {text!r} (`rules`) has a percentage, which is a share of the "
+                    "baseline's mean: write it for a difference, e.g. "
+                    f"'difference({metric or 'ndcg@10'}) >= -1%', and {bound / 100:g} for "
+                    f"{column!r}"
+                )
+            column, bound = _RELATIVE[column], bound / 100
+        sign, is_guard = found["sign"], found["guard"] is not None
+        rule = cls(metric, _OPPOSITE[sign] if is_guard else sign, bound, column, where, is_guard)
+        object.__setattr__(rule, "_text", text)
+        return rule
+
+    @property
+    def condition(self) -> str:
+        """The rule as text, without the rows that it is about."""
+        if self._text:
+            return self._text
+        name, bound = self.column, f"{self.bound + 0.0:.12g}"
+        if self.column == "relative_difference":
+            name, bound = "difference", f"{100 * self.bound + 0.0:.12g}%"
+        if self.metric is not None:
+            name = self.metric if name == "mean" else f"{name}({self.metric})"
+        return (
+            f"not {name} {_OPPOSITE[self.sign]} {bound}"
+            if self.is_guard
+            else f"{name} {self.sign} {bound}"
+        )
+
+    def __str__(self) -> str:
+        texts = {name: text_of(value) for name, value in self.where.items()}
+        where = ", ".join(
+            f'{name}="{text}"' if "," in text else f"{name}={text}" for name, text in texts.items()
+        )
+        return f"{self.condition} where({where})" if where else self.condition
+
+    def holds(self, value: float) -> bool:
+        """Return whether a number is on the right side of the bound."""
+        return bool(_COMPARED[self.sign](value, self.bound))
+
+    def interval(self, row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+        """Return the interval that decides: that of the row; a count or a bound is its own."""
+        low, high = COLUMNS[self.column].bounds or (self.column, self.column)
+        return row.get(low), row.get(high)
+
+    def decide(self, row: Mapping[str, Any]) -> str:
+        """Return "pass" if the rule holds for the whole interval of a row, "fail" if for no part.
+
+        Otherwise, and without an interval, it is "undecided". A guard passes then, and so does a
+        rule without `where` in a slice.
+        """
+        is_needed = COLUMNS[self.column].kind != BOUND
+        if not row["queries"] or (row[self.column] is None and is_needed):
+            return "fail"
+        kept = self._kept(row)
+        if len(kept) == 1:
+            return "pass" if kept == {True} else "fail"
+        is_guard = self.is_guard or (row.get("slice") is not None and not self.where)
+        return "pass" if is_guard else "undecided"
+
+    def _kept(self, row: Mapping[str, Any]) -> set[bool]:
+        """Return whether the rule holds at the two ends of the interval; empty without one."""
+        ends = self.interval(row)
+        return set() if None in ends else {self.holds(float(each or 0)) for each in ends}
+
+    def reason(self, row: Mapping[str, Any]) -> str | None:
+        """Return why there is no number, or the verdict of `compare` on a row."""
+        if not row["queries"]:
+            return "no queries"
+        if row[self.column] is None and COLUMNS[self.column].kind != BOUND:
+            return "the value is null"
+        if None in self.interval(row):
+            return "too few"
+        if "difference" not in row:
+            return "unclear" if len(self._kept(row)) > 1 else None
+        if row["difference"] == 0 and not row.get("wins") and not row.get("losses"):
+            return f"equal in all {number_of(row['queries'], 'query', 'queries')}"
+        return None if COLUMNS[self.column].kind == COUNT else row.get("verdict")
+
+    def shown(self, value: float) -> str:
+        """Return a number with the decimals that show on which side of the bound it is."""
+        scale, sign = (100, "%") if self.column.startswith("relative") else (1, "")
+        if abs(value) * scale >= _LARGE:
+            return f"{value * scale:,.0f}{sign}"
+        texts = (
+            f"{value * scale:.{decimals}f}" for decimals in range(1 if sign else 3, _MOST_DECIMALS)
+        )
+        alike = (text for text in texts if self.holds(float(text) / scale) == self.holds(value))
+        return next(alike, f"{value * scale:g}") + sign
+
+
+def _restricted(text: str, where: Any) -> tuple[str, Any]:
+    """Return a rule without its `where(...)`, and the columns and values of either `where`."""
+    if found := _WHERE.fullmatch(text):
+        text = found["rule"].strip()
+        pairs = {n.strip(): v.strip() for n, v in re.findall(_PAIR, found["pairs"])}
+        own = {n: None if v == "null" else v.strip('"') for n, v in pairs.items()}
+        where = {**own, **where}
+    values = where.values() if isinstance(where, Mapping) else ()
+    # Invalid bytes of a command line are surrogates.
+    if re.search("[\ud800-\udfff]", "".join(map(str, (text, *values)))):
+        raise ArgumentError(
+            f"the rule {text!r} (`rules`) has characters that are not Unicode; write valid text"
+        )
+    return text, where
+
+
+def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], str]:
+    """Return the rules of a list or file, and the verdict for undecided ones."""
+    one_of("undecided", undecided, (None, "pass", "fail"))
+    if isinstance(rules, (str, PathLike)):
+        rules, in_file = _rules_in(rules)
+        undecided = in_file if undecided is None else undecided
+    undecided = "fail" if undecided is None else undecided
+    one_of("undecided", undecided, ("pass", "fail"))
+    if isinstance(rules, bytes) or not isinstance(rules, Sequence):
+        raise ArgumentError(
+            f"`rules` must be a list of rules or the path of a file; found {short(rules)}"
+        )
+    read = [Rule.read(each) for each in rules]
+    if not read:
+        raise ArgumentError("`rules` is empty; pass at least one rule")
+    return read, undecided
+
+
+def _rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
+    """Return the rules of a TOML file, and its verdict for undecided ones."""
+    try:
+        content = read_toml(path, "rules")
+    except SourceError as error:
+        if _RULE.fullmatch(fspath(path)) is None:
+            raise
+        raise SourceError(
+            f"`rules` {fspath(path)!r} is not a file; pass rules as a list"
+        ) from error
+    unknown = set(content) - {"rules", "undecided"}
+    if unknown or not isinstance(content.get("rules"), list):
+        raise ArgumentError(
+            f"{fspath(path)!r} must have [[rules]] and optionally `undecided`; "
+            f"found {sorted(content)}"
+        )
+    return content["rules"], content.get("undecided")
+
+
+def text_of(value: Any) -> str:
+    """Return a value of a row as text; the text "null" is in quotes, null is not."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return '"null"' if value == "null" else str(value)
