@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -114,7 +115,9 @@ class PageTable:
     folds: bool = False
     #: Whether columns that do not fit are left out, and counted, rather than written below.
     hides: bool = False
-    #: A line below the table.
+    #: Whether plain text has a paragraph per row, which begins with the first cell in capitals.
+    paragraphs: bool = False
+    #: Lines below the table.
     below: str = ""
 
     def cells(self) -> list[_Cells]:
@@ -142,6 +145,9 @@ class PageTable:
         rest = self.cells()
         number, first = len(rest), rest[:1]
         yield from _wrapped(self.caption, most) if self.caption else ()
+        if self.paragraphs:
+            yield from _paragraphs(rest, most or sys.maxsize)
+            rest = []
         while rest:
             kept, widths = self._fitting(rest, most)
             yield from _lines(kept, widths, folds=self.folds)
@@ -152,7 +158,7 @@ class PageTable:
             rest = [*first, *others] if (others := [x for x in rest if x.name not in names]) else []
             if rest:
                 yield ""
-        yield from filter(None, [self.below])
+        yield from _wrapped(self.below, most) if self.below else ()
         if self.hides and hidden:
             yield f"{number_of(hidden, 'column')} hidden; use --wide to show all columns."
 
@@ -161,8 +167,9 @@ class PageTable:
         columns = self.cells()
         marks = ["---:" if each.is_number else "---" for each in columns]
         cells = ([*each.heads, *each.cells] for each in columns)
-        head, *rows = zip(*([*map(_texts.markdown, each)] for each in cells), strict=True)
-        return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *rows))
+        lines = [*zip(*([*map(_texts.markdown, each)] for each in cells), strict=True)]
+        rows = "\n".join(f"| {' | '.join(line)} |" for line in (*lines[:1], marks, *lines[1:]))
+        return "\n\n".join(filter(None, [rows, _texts.markdown(self.below)]))
 
     def html(self) -> str:
         """Return the table in HTML."""
@@ -195,11 +202,11 @@ class PageTable:
             if excess(each.least for each in kept) > 0 and each.name not in self.major:
                 kept.remove(each)
         widths = [each.width for each in kept]
-        while (more := excess(widths)) > 0:
-            room = [own - each.least for own, each in zip(widths, kept, strict=True)]
-            widths[room.index(max(room))] -= min(more, max(room))
-            if not max(room):
+        while excess(widths) > 0:  # the widest text is narrowed first
+            places = [n for n, each in enumerate(kept) if widths[n] > each.least]
+            if not places:
                 break
+            widths[max(places, key=widths.__getitem__)] -= 1
         return kept, widths
 
 
@@ -246,10 +253,10 @@ class Page:
         text = _texts.markdown
         title = ": ".join(filter(None, [self.about, self.title]))
         parts = [f"### {text(title)}"] * bool(title)
-        parts.append("\n".join(f"- {text(each)}" for each in self._notes()))
+        parts.append("\n".join(f"- {text(each.removeprefix('- '))}" for each in self._notes()))
         for each in self.tables:
             parts += [f"**{text(each.caption)}**"] * bool(each.caption)
-            parts += [each.markdown(), text(each.below)]
+            parts.append(each.markdown())
         for each in self.details:
             summary = f"<details><summary>{text(each.caption)}</summary>"
             parts += [summary, each.markdown(), "</details>"]
@@ -257,7 +264,8 @@ class Page:
 
     def html(self) -> str:
         """Return HTML for a notebook."""
-        lines = "".join(f"<li>{escape(visible(each))}</li>" for each in self._notes())
+        notes = (visible(each).removeprefix("- ") for each in self._notes())
+        lines = "".join(f"<li>{escape(each)}</li>" for each in notes)
         title = f"<p><b>{escape(visible(self.title))}</b></p>"
         return f"{title}<ul>{lines}</ul>" + "".join(each.html() for each in self.tables)
 
@@ -358,6 +366,15 @@ def _wrapped(text: str, most: int | None) -> list[str]:
     """Return lines of words, of which those that continue a list are indented."""
     text = visible(text)
     return [text] if most is None else wrapped(text, most, "  " * text.startswith("- "))
+
+
+def _paragraphs(columns: Sequence[_Cells], most: int) -> Iterator[str]:
+    """Yield the lines of rows as paragraphs: two cells in a line, then a line for each cell."""
+    for n, (first, second, *others) in enumerate(zip(*(c.cells for c in columns), strict=True)):
+        yield from [""] * bool(n)
+        yield from wrapped(f"{first.upper()}  {second}", most, "  ")
+        for each in filter(None, others):
+            yield from ("  " + line for line in wrapped(each, most - 2))
 
 
 def _lines(columns: Sequence[_Cells], widths: Sequence[int], *, folds: bool) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from polars_rank._pages import Page
 from polars_rank._params import public, whole_number
 from polars_rank.conformance.choices import (
     TEXTS,
@@ -89,7 +89,7 @@ def explain(
     conventions = named(conventions).but(**definitions)
     function = function_of(metric) if isinstance(metric, str) else None
     if function is not None:
-        return _Lines(f"{metric} is not a metric of pr.evaluate\n- use: {function}")
+        return _Text(Page(f"{metric} is not a metric of pr.evaluate", [f"- use: {function}"]))
     with naming("metric"):
         parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric) or parsed.parts:
@@ -97,18 +97,23 @@ def explain(
         raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {text}")
     effective = conventions.of(parsed)
     applied = replace(effective, gain_from=None).apply(parsed)
-    lines = [f"{applied} under the conventions of {conventions.name}"]
-    lines += [f"- {title}: {text}" for title, text in _lines(applied, effective)]
-    return _Lines("\n".join(lines))
+    lines = [f"- {title}: {text}" for title, text in _lines(applied, effective)]
+    return _Text(Page(f"{applied} under the conventions of {conventions.name}", lines))
 
 
-class _Lines(str):
-    """Text that a notebook shows line by line, rather than as a quoted string."""
+class _Text(str):
+    """The text of a page, which a notebook shows as the page rather than as a quoted string."""
 
-    __slots__ = ()
+    page: Page
+    __slots__ = ("page",)
+
+    def __new__(cls, page: Page) -> Self:
+        found = super().__new__(cls, page.plain(None))
+        found.page = page
+        return found
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self)}</pre>"
+        return self.page.html()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001
         printer.text(str(self))

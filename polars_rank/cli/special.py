@@ -200,7 +200,10 @@ def referee(call: Call) -> None:
     given = call.given
     if ("target" in given) == ("command" in given):
         misused("pass either FUNCTION, such as my_eval:ndcg, or --command")
-    writers = {"junit": texts.junit, "markdown": texts.markdown, "badge": texts.badge}
+    writers = {
+        "junit": lambda result: result.page.junit(),
+        "markdown": lambda result: result.page.markdown(), "badge": texts.badge,
+    }  # fmt: skip
     with reports(call, writers) as write:
         result = public("referee")(given.get("target"), **call.arguments("referee"))
         show(str(result))

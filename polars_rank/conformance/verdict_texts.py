@@ -1,22 +1,18 @@
-"""What a referee finds about a function, as text, Markdown, HTML, JUnit and a badge."""
+"""What a referee finds about a function, as a page and a badge."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from polars_rank import _texts
-from polars_rank._formats import FORMAT_VERSION, JUNIT
-from polars_rank.conformance.choices import title
+from polars_rank._pages import Page, Paged, PageTable, Verdict
+from polars_rank.conformance.choices import title as title_of
 from polars_rank.errors import number_of
 
-_WIDTH = 80
 #: The number of presets that are named.
 _NAMED = 3
 #: Kinds of findings, from what hurts most, in words.
@@ -53,8 +49,8 @@ SCHEMA: dict[str, type[pl.DataType]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Referee:
+@dataclass(frozen=True, repr=False)
+class Referee(Paged):
     """The definition of a metric function, and what is wrong with it.
 
     Attributes
@@ -95,23 +91,61 @@ class Referee:
         """Whether there is no defect."""
         return self.findings.filter(severity="defect").is_empty()
 
-    def __str__(self) -> str:
-        return plain(self)
+    @property
+    def page(self) -> Page:  # type: ignore[override]
+        """The page that is printed, which is also written as Markdown, JSON and JUnit XML."""
+        counts = [
+            number_of(self.findings.filter(severity=each).height, each)
+            for each in ("defect", "convention")
+        ]
+        rows = [*self.findings.iter_rows(named=True)]
+        title = f"{self.name}: {', '.join(counts)}"
+        named = [_sentence(row) for row in rows if row["severity"] == "defect"]
+        left = f"; {number_of(self.left_out, 'case')} left out" if self.left_out else ""
+        choices = (f"- {title_of(key)}: {text}" for key, text in self.definition.items())
+        texts = [(row["severity"], _sentence(row), *self._example(row)) for row in rows]
+        table = pl.DataFrame(texts, ["severity", "finding", "example", "arguments"], orient="row")
+        return Page(
+            title,
+            [_definition(self), *choices, f"- called with: {self.signature}{left}"],
+            [PageTable(table, paragraphs=True)] if rows else [],
+            summary="; ".join([title, *named[:_NAMED]]),
+            data={
+                "passed": self.passed, "name": self.name, "metric": self.metric,
+                "signature": self.signature, "definition": self.definition,
+                "presets": self.presets, "findings": self.findings,
+            },
+            cases=[*self._cases(rows)],
+            suite=self.name,
+        )  # fmt: skip
 
-    def _repr_html_(self) -> str:
-        return html(self)
+    def _example(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the example of a finding, and the arguments of the function."""
+        if not row["case"]:
+            return "", ""
+        other = "and" if row["kind"] == "order" else "instead of"
+        values = [
+            f"{name} {row[key]:.6g}"
+            for key, name in (("given", "returns"), ("expected", other))
+            if row[key] is not None
+        ]
+        others = f" (and {row['cases'] - 1} more)" if row["cases"] > 1 else ""
+        arguments = self.cases.filter(case=row["case"])["arguments"].item()
+        returned = f": {' '.join(values)}" if values else ""
+        return f"{row['case']}{others}{returned}", arguments
+
+    def _cases(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+        """Yield a test case for each kind of finding."""
+        for kind, name in KINDS.items():
+            own = [row for row in rows if row["kind"] == kind]
+            is_failed = any(row["severity"] == "defect" for row in own)
+            text = "\n".join(f"{_sentence(row)}; {self._example(row)[0]}" for row in own)
+            message = own[0]["text"] if own else ""
+            verdict = "fail" if is_failed else "pass"
+            yield Verdict(name, self.metric, verdict, message, text)
 
 
-def headline(result: Referee) -> str:
-    """Return how many defects and conventions there are."""
-    counts = [
-        number_of(result.findings.filter(severity=each).height, each)
-        for each in ("defect", "convention")
-    ]
-    return f"{_texts.visible(result.name)}: {', '.join(counts)}"
-
-
-def definition(result: Referee) -> str:
+def _definition(result: Referee) -> str:
     """Return which definition a function has."""
     named = result.presets[:_NAMED]
     others = len(result.presets) - len(named)
@@ -130,90 +164,11 @@ def definition(result: Referee) -> str:
     )
 
 
-def details(result: Referee) -> Iterator[str]:
-    """Yield the choices that the cases show, and how the function was called."""
-    yield from (f"{title(key)}: {text}" for key, text in result.definition.items())
-    left = f"; {number_of(result.left_out, 'case')} left out" if result.left_out else ""
-    yield f"called with: {result.signature}{left}"
-
-
-def plain(result: Referee) -> str:
-    """Return the whole text, what hurts most first."""
-    lines = [headline(result), *wrap(definition(result), _WIDTH)]
-    for each in details(result):
-        lines += wrap(each, _WIDTH, initial_indent="- ", subsequent_indent="  ")
-    for row in result.findings.iter_rows(named=True):
-        lines.append("")
-        text = f"{row['severity'].upper()}  {sentence(row)}"
-        lines += wrap(text, _WIDTH, subsequent_indent="  ")
-        if row["case"]:
-            arguments = result.cases.filter(case=row["case"])["arguments"].item()
-            for each in (_example(row), _texts.visible(arguments)):
-                lines += wrap(each, _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    return "\n".join(lines)
-
-
-def sentence(row: dict[str, Any]) -> str:
+def _sentence(row: Mapping[str, Any]) -> str:
     """Return a finding in words."""
-    text = _texts.visible(row["text"])
-    return text if row["kind"] == "convention" else f"{KINDS[row['kind']]}: {text}"
-
-
-def _example(row: dict[str, Any]) -> str:
-    """Return the example of a finding."""
-    other = "and" if row["kind"] == "order" else "instead of"
-    values = [
-        f"{name} {row[key]:.6g}"
-        for key, name in (("given", "returns"), ("expected", other))
-        if row[key] is not None
-    ]
-    others = f" (and {row['cases'] - 1} more)" if row["cases"] > 1 else ""
-    return f"{row['case']}{others}" + (f": {' '.join(values)}" if values else "")
-
-
-def markdown(result: Referee) -> str:
-    """Return a comment for a pull request."""
-    lines = [f"### {_texts.markdown(headline(result))}", "", _texts.markdown(definition(result))]
-    lines += ["", *(f"- {_texts.markdown(each)}" for each in details(result))]
-    if result.findings.height:
-        names = ("", "finding", "case", "cases", "returned", "expected")
-        lines += ["", f"| {' | '.join(names)} |", "| --- | --- | --- | ---: | ---: | ---: |"]
-    for row in result.findings.iter_rows(named=True):
-        numbers = ["" if row[key] is None else f"{row[key]:.6g}" for key in ("given", "expected")]
-        cells = [row["severity"], sentence(row), row["case"] or "", str(row["cases"]), *numbers]
-        lines.append("| " + " | ".join(map(_texts.markdown, cells)) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def html(result: Referee) -> str:
-    """Return HTML for notebooks."""
-    notes = "".join(f"<li>{escape(each)}</li>" for each in (definition(result), *details(result)))
-    table = result.findings._repr_html_()
-    return f"<p><b>{escape(headline(result))}</b></p><ul>{notes}</ul>{table}"
-
-
-def junit(result: Referee) -> str:
-    """Return JUnit XML: a test case for each kind of finding."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  (slow to import, rarely needed)
-
-    rows = [*result.findings.iter_rows(named=True)]
-    tests = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
-    failed = [kind for kind, own in tests.items() if any(r["severity"] == "defect" for r in own)]
-    root = ET.Element("testsuites")
-    counts = {"tests": str(len(tests)), "failures": str(len(failed))}
-    suite = ET.SubElement(root, "testsuite", {"name": _texts.visible(result.name), **counts})
-    properties = ET.SubElement(suite, "properties")
-    ET.SubElement(properties, "property", name=FORMAT_VERSION, value=str(JUNIT))
-    for kind, own in tests.items():
-        case = ET.SubElement(suite, "testcase", classname=result.metric, name=KINDS[kind])
-        text = "\n".join(f"{sentence(row)}; {_example(row)}" for row in own)
-        if kind in failed:
-            ET.SubElement(case, "failure", message=_texts.visible(own[0]["text"])).text = text
-        elif own:
-            ET.SubElement(case, "system-out").text = text
-    ET.indent(root)
-    found: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return found.decode()
+    return (
+        str(row["text"]) if row["kind"] == "convention" else f"{KINDS[row['kind']]}: {row['text']}"
+    )
 
 
 def badge(result: Referee) -> str:

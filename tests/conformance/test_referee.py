@@ -23,7 +23,6 @@ import polars_rank as pr
 import pytest
 from commands import run
 from polars_rank.conformance import referee as module
-from polars_rank.conformance import verdict_texts
 from polars_rank.conformance.functions import Description, Outcome, Signature, read_answer
 
 from tests.conformance import tools
@@ -850,5 +849,5 @@ def test_texts() -> None:
     assert '{"ids": ["a", "a", "b"], "relevant": ["a"], "k": 3}' in text
     assert max(map(len, text.splitlines())) <= 80
     assert "<b>recall_by_division: 2 defects" in result._repr_html_()
-    assert "`" not in verdict_texts.junit(result)
+    assert "`" not in result.page.junit()
     assert result.cases.filter(~pl.col("explained"))["outcome"].unique().to_list() == ["crash"]
