@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
 #: A run is broken if most of its rankings are, or for some problems a tenth of them; and the fewest
 #: rankings that show it.
-_MOST, _SOME, _FEWEST = 0.5, 0.1, 10
+_MOST, _SOME, FEWEST = 0.5, 0.1, 10
 #: Logs with more than twice as many rows are sampled, unless the sample has fewer queries.
 _ROWS, _QUERIES = 500_000, 100
 
@@ -223,13 +223,13 @@ def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterat
     if _is_most(row["copied"], row["telling"]):
         share = _share(row["copied"], row["telling"])
         yield Problem("scores equal to labels", f"the score follows from the label in {share}")
-    if row["own"] >= max(_SOME * number, _FEWEST):
+    if row["own"] >= max(_SOME * number, FEWEST):
         share = _share(row["own"], number)
         yield Problem(
             "query is its own document",
             f"the first document has the id of the query, and is not relevant, in {share}",
         )
-    if alike and row["found"] >= _FEWEST:
+    if alike and row["found"] >= FEWEST:
         names = ", ".join(map(short, alike))
         yield Problem("identical runs", f"documents, scores and labels are those of {names}")
     if _is_most(row["ends"], row["found"]):
@@ -243,7 +243,7 @@ def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterat
 
 
 def _is_most(some: int, number: int) -> bool:
-    return some > _MOST * number and some >= _FEWEST
+    return some > _MOST * number and some >= FEWEST
 
 
 def _share(some: int, number: int) -> str:

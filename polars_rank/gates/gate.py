@@ -358,8 +358,8 @@ def _notes(measures: Measures, change: Change | None, limits: Limits) -> Iterato
     yield _resolution(measures, change, limits, main)
     if any(each.run.select("query", "score").is_duplicated().any() for each in measures.runs):
         ties = measures.conventions.ties
-        order = "in the order of the results" if ties == "input" else f"by the rule {ties!r}"
-        yield f"documents with equal scores are ordered {order}"
+        order = "are in the order of the results" if ties == "input" else f"have ties={ties!r}"
+        yield f"documents with equal scores {order}"
     if len(measures.runs) > 1:
         every = pl.concat(measures.repetitions)
         spread = every.group_by("repetition").agg(col(measures.metrics).mean())[main].std()

@@ -13,6 +13,7 @@ from polars import col
 
 from polars_rank._params import missing_column
 from polars_rank.columns import Columns
+from polars_rank.diagnostics.broken_runs import FEWEST
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.fields import FieldNames, Kind, place
@@ -371,6 +372,14 @@ def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterabl
         yield (
             "no relevant document was retrieved; ids of the golden file are "
             f"{listed(relevant['doc'], 2)}, those of the results {listed(run['doc'], 2)}"
+        )
+    several = run.group_by("query").agg(pl.len(), scores=col("score").n_unique())
+    several = several.filter(col("len") > 1)
+    # Of more rankings, `broken_runs` says it.
+    if 0 < several.height < FEWEST and several["scores"].n_unique() == several["scores"][0] == 1:
+        yield (
+            f"all documents have the same score in {several.height} of "
+            f"{number_of(several.height, 'ranking')}"
         )
     if both.height == run.height == relevant.height and golden.answerable.height > 1:
         yield "the golden file equals the results: was it written by the same retriever?"

@@ -350,7 +350,10 @@ class _Reader:
         is_whole = self.kind == "judgments" and labels <= {"whole", "flag"}
         types: dict[str, pl.DataType] = {
             "doc": pl.String(), value: pl.Int64() if is_whole else pl.Float64(),
-            **dict.fromkeys(self.passage, pl.Float64()),
+            **{
+                role: pl.Int64() if known[self.roles[role]].types <= {"whole"} else pl.Float64()
+                for role in self.passage
+            },
         }  # fmt: skip
         # An empty list would have no row.
         keys, documents, records = zip(*part, strict=True)
@@ -364,6 +367,8 @@ class _Reader:
                 [None if x is None else str(x) for x in texts], dtype=pl.String
             )
         for name, dtype in self.types.items():
+            if name in types:
+                continue
             values = [_as(dtype, each.get(self.columns[name])) for each in records]
             columns[name] = pl.Series(values, dtype=dtype, strict=False)
         return pl.DataFrame(columns).explode(*types, empty_as_null=True, keep_nulls=True)

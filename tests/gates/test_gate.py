@@ -131,7 +131,7 @@ def test_columns_of_categories() -> None:
 
 def test_limits_of_latency() -> None:
     timed = results(FOUND).with_columns(
-        latency=pl.col("query").replace_strict({"a": 10, "b": 20, "c": 90})
+        latency_ms=pl.col("query").replace_strict({"a": 10, "b": 20, "c": 90})
     )
     gate = gated(golden(RELEVANT), timed, latency={"mean": 40, "p50": 20, "max": 89})
     assert gate.verdicts.sort("rule").select("rule", "value", "verdict").rows() == [
@@ -624,3 +624,110 @@ def test_results_that_look_broken() -> None:
     assert gate.robustness == "unclear"  # the results say for which queries nothing is retrieved
     some = results({query: docs for query, docs in SECOND.items() if query >= "q09"})
     assert gated(golden(MANY), some, missing="zero").robustness == "broken: queries missing"
+
+
+TIED = pl.DataFrame({"query": ["q", "q"], "doc": ["a", "b"], "score": [0.9, 0.9]})
+
+
+def test_tied_documents_are_in_the_order_of_the_results(tmp_path: Path) -> None:
+    judged = golden({"q": ["a"]})
+
+    def mrr(**options: Any) -> float:
+        return float(gated(judged, TIED, metrics="mrr", **options).table["mrr"][0])
+
+    assert (mrr(), mrr(conventions={"rel": 1})) == (1, 1)
+    # Documents in descending order of their ids, as in trec_eval: b, a.
+    assert (mrr(ties="doc"), mrr(ties="worst"), mrr(conventions="trec_eval")) == (0.5, 0.5, 0.5)
+    assert gated(judged, TIED.reverse(), metrics="mrr").table["mrr"][0] == 0.5
+    gate = gated(judged, TIED, metrics="mrr")
+    assert "documents with equal scores are in the order of the results" in gate.notes
+    assert "all documents have the same score in 1 of 1 ranking" in gate.warnings
+    gate.write_baseline(tmp_path / "baseline.jsonl")
+    other = gated(judged, TIED, tmp_path / "baseline.jsonl", metrics="mrr", ties="doc")
+    assert other.verdicts.is_empty()  # the baseline has another definition
+
+
+def test_losses_may_be_shares_of_the_means_of_the_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    gated(golden(MANY), results(SECOND), metrics="mrr").write_baseline(path)
+    worse = results({**SECOND, **{f"q{n:02}": ["x", "y", f"d{n}"] for n in range(6)}})
+    # The mean was 1/2, and 6 of 60 queries lose 1/2 - 1/3: a share of 1/30.
+    for drop, passed in (("3.3%", False), ("3.4%", True), ({"mrr": "3.3%"}, False)):
+        gate = gated(golden(MANY), worse, path, metrics="mrr", max_drop=drop, margin="9%")
+        assert gate.passed == passed
+    gate = gated(golden(MANY), worse, path, metrics="mrr", max_drop="3.3%")
+    assert gate.failed == ["difference(mrr) >= -3.3%"]
+    assert "mrr     all       0.483      -3.33%  difference >= -3.3%" in str(gate)
+    # Guards: 60 queries lose half of their value.
+    gated(golden(MANY), results(FIRST), metrics="mrr").write_baseline(path)
+    for margin, passed in (("40%", False), ("60%", True), ({"mrr": "40%"}, False)):
+        gate = gated(golden(MANY), results(SECOND), path, metrics="mrr", margin=margin)
+        assert gate.passed == passed
+    for bad in ("5", "-5%", "x%", "5%%", [1]):
+        with pytest.raises(pr.errors.ArgumentError, match="`max_drop` must be"):
+            gated(golden(MANY), results(FIRST), path, max_drop=bad)
+
+
+def test_one_loss_is_said_once(baseline: Path) -> None:
+    floors = {"mrr@10": 2 / 3}
+    gate = gated(golden(MANY), results(SECOND), baseline, max_drop=0.05, floors=floors)
+    assert len(gate.failed) == 5
+    rows = [line for line in str(gate).splitlines() if line.startswith(("mrr@10 ", "ndcg@10 "))]
+    assert [line.split()[0] for line in rows] == ["mrr@10", "ndcg@10"]
+    assert rows[0].split()[2:4] == ["0.500", "-0.500"]
+    assert "difference >= -0.05" in str(gate)
+    assert "no loss" not in str(gate)
+
+
+def test_a_value_has_the_digits_that_show_why_it_fails() -> None:
+    judged = golden({query: [*"abc"] for query in "xyz"})
+    found = results({query: ["a", "b"] for query in "xyz"})
+    gate = gated(judged, found, metrics="recall", floors={"recall": 0.6667})
+    assert "recall  all       0.66667  >= 0.6667" in str(gate)
+    assert gated(judged, found, metrics="recall", floors={"recall": 0.6666}).passed
+
+
+CHUNKS = pl.DataFrame({
+    "query": ["q1", "q1", "q1", "q2", "q2"], "doc": ["a", "a", "b", "c", "c"],
+    "start": [0, 100, 0, 0, 50], "end": [100, 200, 100, 50, 100],
+    "score": [0.9, 0.8, 0.7, 0.9, 0.2],
+})  # fmt: skip
+SPANS = pl.DataFrame({
+    "query": ["q1", "q1", "q2"], "doc": ["a", "c", "c"], "start": [90, 0, 60], "end": [150, 40, 80],
+    "label": [2, 1, 1],
+})  # fmt: skip
+
+
+def test_spans_of_text_are_joined(tmp_path: Path) -> None:
+    # Of q1, the second chunk covers 50 of 60 characters of one span, and nothing the other.
+    gate = gated(SPANS, CHUNKS, metrics=["recall@5", "mrr@10"])
+    assert gate.table.row(0)[2:] == ((1 / 2 + 1) / 2, (1 / 2 + 1 / 2) / 2)
+    joined = pr.join_spans(CHUNKS, SPANS)
+    assert pr.evaluate(joined, ["recall@5", "mrr@10"]).row(0)[1:] == gate.table.row(0)[2:]
+    assert "a:0-100 *a:100-200 b:0-100" in str(gated(SPANS, CHUNKS, floors={"recall@5": 0.9}))
+    SPANS.write_ndjson(tmp_path / "golden.jsonl")
+    CHUNKS.write_ndjson(tmp_path / "chunks.jsonl")
+    joined.write_parquet(tmp_path / "joined.parquet")
+    for found in (joined, tmp_path / "chunks.jsonl", tmp_path / "joined.parquet"):
+        other = gated(tmp_path / "golden.jsonl", found, metrics=["recall@5", "mrr@10"])
+        assert other.table.equals(gate.table)
+        assert other.queries.drop("text").equals(gate.queries.drop("text"))
+    with pytest.raises(pr.errors.SchemaError, match="'start' .* chunks must have, too"):
+        gated(SPANS, CHUNKS.drop("start", "end"))
+
+
+def test_queries_without_a_result_are_named_with_their_errors() -> None:
+    rows = pl.DataFrame(
+        {"query": ["a", "c"], "doc": ["d1", None], "score": [1.0, None], "error": [None, "timeout"]}
+    )
+    with pytest.raises(pr.errors.DataError, match="2 of 3 queries .*: 'b', 'c' has the error 'tim"):
+        gated(golden(RELEVANT), rows)
+
+
+def test_the_representation_names_what_failed() -> None:
+    judged = golden(RELEVANT, a="easy", b="hard", c="hard")
+    floors = {"hard": {"recall@5": 0.8}, "recall@5": 0.9, "mrr": 0.9, "ndcg@10": 0.9, "ap": 0.1}
+    gate = gated(judged, results(FOUND), floors=floors)
+    failed = "recall@5 >= 0.8 (hard), recall@5 >= 0.9, mrr >= 0.9, …"
+    assert repr(gate) == f"FAILED: 4 of 5 rules: {failed}"
+    assert "\n" not in repr(gate)

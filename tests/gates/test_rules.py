@@ -1,0 +1,117 @@
+"""Rule: a value that reads itself from text, prints itself, and decides a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+needs.package("scipy", "stats")
+
+NUMBERS = st.integers(-10_000, 10_000).map(lambda n: n / 100)
+RULES = st.builds(
+    pr.Rule,
+    st.sampled_from(["ndcg@10", "ndcg(gain='exp2')@10", "low", "p_value", "diff(ap)"]),
+    st.sampled_from([">=", "<=", ">", "<"]),
+    NUMBERS,
+    st.sampled_from(["difference", "relative_difference", "low", "queries", "p_value"]),
+    st.dictionaries(
+        st.sampled_from(["country", "day"]), st.sampled_from(["JP", "a, b", "null", None])
+    ),
+    st.booleans(),
+)
+
+
+@given(RULES)
+def test_a_rule_reads_what_it_prints(rule: pr.Rule) -> None:
+    assert pr.Rule.read(str(rule)) == rule
+    assert hash(pr.Rule.read(str(rule))) == hash(rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("ndcg@10 >= 0.4", pr.Rule("ndcg@10", ">=", 0.4)),
+        ("mean(ndcg@10) >= 0.4", pr.Rule("ndcg@10", ">=", 0.4)),
+        ("low(ap) >= .3", pr.Rule("ap", ">=", 0.3, "low")),
+        ("queries >= 100", pr.Rule(None, ">=", 100, "queries")),
+        ("difference(rr) >= -1%", pr.Rule("rr", ">=", -0.01, "relative_difference")),
+        ("relative_difference(rr) >= -.01", pr.Rule("rr", ">=", -0.01, "relative_difference")),
+        ("low(rr) > -2.5%", pr.Rule("rr", ">", -0.025, "relative_low")),
+        ("not difference(rr) < -1%",
+         pr.Rule("rr", ">=", -0.01, "relative_difference", is_guard=True)),
+        ("rr >= 0 where(country=JP)", pr.Rule("rr", ">=", 0, where={"country": "JP"})),
+        ('rr >= 0 where(a="b, c", d=null)', pr.Rule("rr", ">=", 0, where={"a": "b, c", "d": None})),
+        ({"rule": "rr >= 0", "where": {"day": 1}}, pr.Rule("rr", ">=", 0, where={"day": 1})),
+    ],
+)  # fmt: skip
+def test_text(text: Any, rule: pr.Rule) -> None:
+    assert pr.Rule.read(text) == rule
+    assert isinstance(text, dict) or str(pr.Rule.read(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("ends", "sign", "verdict"),
+    [
+        ((0.4, 0.6), ">=", "undecided"),
+        ((0.5, 0.6), ">=", "pass"),
+        ((0.5, 0.6), ">", "undecided"),
+        ((0.4, 0.5), ">", "fail"),
+        ((0.4, 0.5), "<=", "pass"),
+        ((None, None), ">=", "undecided"),
+    ],
+)
+def test_the_interval_of_the_row_decides(ends: Any, sign: str, verdict: str) -> None:
+    row = {"queries": 9, "difference": 0.5, "low": ends[0], "high": ends[1]}
+    assert pr.Rule("rr", sign, 0.5, "difference").decide(row) == verdict
+    guarded = "pass" if verdict == "undecided" else verdict
+    assert pr.Rule("rr", sign, 0.5, "difference", is_guard=True).decide(row) == guarded
+    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "slice": "x"}) == guarded
+    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "queries": 0}) == "fail"
+    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "difference": None}) == "fail"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rr", "=>", 0), "`sign` must be one of"),
+        (("rr", ">=", "5%"), "`bound` must be a number"),
+        (("rr", ">=", float("nan")), "`bound` must be a number"),
+        (("rr", ">=", 0, "std"), "no confidence interval"),
+        (("rr", ">=", 0, "diference"), "`column` must be one of.*Did you mean 'difference'"),
+        (("rr", ">=", 0, "mean", "JP"), "`where` of a rule"),
+    ],
+)
+def test_invalid_rules(arguments: Any, message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        pr.Rule(*arguments)
+
+
+@pytest.mark.parametrize(
+    "rule", ["rr >= 40%", "queries >= 1%", "p_value(rr) < 5%", "not rr < 40%", "mean >= 1%"]
+)
+def test_percentages_are_bounds_of_differences(rule: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="has a percentage, which is a share of the"):
+        pr.Rule.read(rule)
+
+
+def test_values_and_texts_have_the_same_verdicts() -> None:
+    values = pl.DataFrame({
+        "run": ["a"] * 60 + ["b"] * 60, "query": [*range(60)] * 2,
+        "rr": [0.5, 0.6, 0.7, 0.9] * 15 + [0.52, 0.6, 0.75, 0.9] * 15,
+    })  # fmt: skip
+    table = pr.compare(values, baseline="a", details=True)
+    texts = ["difference(rr) >= 1%", "difference(rr) >= 0.02", "not difference(rr) < 9%"]
+    found = pr.check(table, texts, on_fail="return")
+    assert found.equals(pr.check(table, [*map(pr.Rule.read, texts)], on_fail="return"))
+    row = table.row(0, named=True)
+    assert found["value"][0] == row["relative_difference"] == pytest.approx(0.0175 / 0.675)
+    assert found.row(0)[3:5] == (row["relative_low"], row["relative_high"])
+    assert found["verdict"].to_list() == ["pass", "undecided", "fail"]
+    with pytest.raises(pr.errors.ArgumentError, match="pr.compare with details=True"):
+        pr.check(pr.compare(values, baseline="a"), texts[:1])
