@@ -85,8 +85,7 @@ class _Cells(NamedTuple):
     @property
     def least(self) -> int:
         """The width to which the column can be narrowed; numbers never are."""
-        most = max(_NARROWEST, *map(width, self.heads))
-        return self.width if self.is_number else min(self.width, most)
+        return self.width if self.is_number else min(self.width, _NARROWEST)
 
     def stacked(self) -> _Cells:
         """Return the column with the cutoff of a metric in a second line of the title."""
@@ -94,7 +93,8 @@ class _Cells(NamedTuple):
         return self._replace(heads=[displayed(metric), at + displayed(cutoff)]) if at else self
 
     def lines(self, texts: Sequence[str], most: int) -> list[str]:
-        """Return lines of one width; numbers are on the right."""
+        """Return lines of one width, with what is longer cut off; numbers are on the right."""
+        texts = [cut(each, most) for each in texts]
         spaces = [" " * (most - width(each)) for each in texts]
         pairs = zip(spaces, texts, strict=True)
         return [space + each if self.is_number else each + space for space, each in pairs]
@@ -115,6 +115,8 @@ class PageTable:
     folds: bool = False
     #: Whether columns that do not fit are left out, and counted, rather than written below.
     hides: bool = False
+    #: The number of columns that the frame lacks, which count as hidden.
+    hidden: int = 0
     #: Whether plain text has a paragraph per row, which begins with the first cell in capitals.
     paragraphs: bool = False
     #: Lines below the table.
@@ -142,8 +144,8 @@ class PageTable:
 
     def lines(self, most: int | None) -> Iterator[str]:
         """Yield the aligned lines of the table."""
-        rest = self.cells()
-        number, first = len(rest), rest[:1]
+        rest, hidden = self.cells(), self.hidden
+        first = rest[:1]
         yield from _wrapped(self.caption, most) if self.caption else ()
         if self.paragraphs:
             yield from _paragraphs(rest, most or sys.maxsize)
@@ -152,7 +154,7 @@ class PageTable:
             kept, widths = self._fitting(rest, most)
             yield from _lines(kept, widths, folds=self.folds)
             if self.hides:
-                hidden = number - len(kept)
+                hidden += len(rest) - len(kept)
                 break
             names = {each.name for each in (*kept, *first)}
             rest = [*first, *others] if (others := [x for x in rest if x.name not in names]) else []
@@ -243,10 +245,10 @@ class Page:
 
     def plain(self, most: int | None = WIDTH) -> str:
         """Return text in lines of at most `most` places, unless numbers take more."""
-        head = [line for each in (self.title, *self.notes) for line in _wrapped(each, most)]
-        return "\n\n".join(
-            "\n".join(each) for each in (head, *(t.lines(most) for t in self.tables))
-        )
+        texts = [*filter(None, [self.title]), *self.notes]
+        head = [line for each in texts for line in _wrapped(each, most)]
+        parts = (head, *(each.lines(most) for each in self.tables))
+        return "\n\n".join(filter(None, map("\n".join, parts)))
 
     def markdown(self) -> str:
         """Return Markdown for a pull request."""
@@ -386,10 +388,7 @@ def _lines(columns: Sequence[_Cells], widths: Sequence[int], *, folds: bool) -> 
     ]
     yield from ("  ".join(line).rstrip() for line in zip(*heads, strict=True))
     for cells in zip(*(each.cells for each in columns), strict=True):
-        texts = [
-            wrapped(cell, most) if folds else [cut(cell, most)]
-            for cell, most in zip(cells, widths, strict=True)
-        ]
+        texts = [wrapped(c, most) if folds else [c] for c, most in zip(cells, widths, strict=True)]
         height = max(map(len, texts))
         lines = [
             each.lines([*text, *[""] * (height - len(text))], most)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from polars_rank import _progress as bars
+from polars_rank._pages import Page, PageTable, shown
 from polars_rank.cli import sources, writing
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.options import kind_of, parameters_of, public
@@ -34,6 +37,11 @@ _FILES = ("logs", "run_file", "values", "judgments", "gold", "per_query")
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _OF_LOGS = ("position", "layout", "memory", "conventions", *Definitions.__annotations__)
+#: Columns that a terminal always shows, in addition to the first two.
+_MAJOR = (
+    *("difference", "low", "verdict", "reason", "method"),
+    *("rank", "ideal_rank", "relevant", "hits"),
+)
 #: Options that need the engine Polars.
 _OF_POLARS = "input_format", "layout", "memory", "missing_columns", "extra_columns"
 
@@ -397,19 +405,40 @@ class Call:
 
     # Output
 
-    def put(self, result: Any, **how: Any) -> None:
-        """Write a result to a file, or show it."""
+    @property
+    def form(self) -> writing.Format:
+        """The format of the output."""
+        return writing.choose(self.given.get("format"), self.given.get("output"))
+
+    def put(
+        self, result: Any, *, notes: Sequence[str] = (), after: Sequence[str] = (),
+        paged: bool = False, markdown: Callable[[pl.DataFrame], str] | None = None,
+    ) -> None:  # fmt: skip
+        """Write a result to a file, or show it, with notes above a table, and lines after it."""
         if self.on_spark:
             from polars_rank.spark.sessions import fetched  # noqa: PLC0415  (an extra)
 
             result = fetched(result)
-        names = ("format", "output", "overwrite", "keep_formulas", "wide")
-        options = {name: self.given[name] for name in names if name in self.given}
-        frame = result.lazy()
-        if self.command.writes == "parquet":
-            options["format"] = "parquet"
-            frame = bars.watch(frame) if self.given.get("progress", True) else frame
-        writing.put(frame, minor=self.command.minor, **{**options, **how})
+        given, frame, writes = self.given, result.lazy(), self.command.writes
+        if writes == "parquet" and given.get("progress", True):
+            frame = bars.watch(frame)
+        wide, hides = given.get("wide", False), "output" not in given and sys.stdout.isatty()
+        is_narrow = (hides or self.command.folds) and not wide
+        most = shutil.get_terminal_size().columns if is_narrow else None
+
+        def page(frame: pl.DataFrame, *, wide: bool) -> Page:
+            table = table_of(self.command, frame, wide=wide, hides=hides)
+            return Page("", notes, [table])
+
+        writing.put(
+            frame, "parquet" if writes == "parquet" else self.form, given.get("output"),
+            overwrite=given.get("overwrite", False), paged=paged,
+            keep_formulas=given.get("keep_formulas", False), texts={
+                "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
+                "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
+                "json": writing.json_rows,
+            },
+        )  # fmt: skip
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -417,3 +446,47 @@ def _named(text: str) -> tuple[str, str]:
     name, equals, file = text.partition("=")
     is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
     return (name, file) if is_named and not Path(text).exists() else ("", text)
+
+
+def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) -> PageTable:
+    """Return the table of a command's result; unless it is wide, without minor columns.
+
+    In a terminal, the table `hides` columns that do not fit.
+    """
+    columns = {each.name: each for each in command.columns}
+    if wide:
+        return PageTable(frame, columns=columns)
+    width, names, below = frame.width, frame.columns, ""
+    minor = {*command.minor, *(name for name, each in columns.items() if each.is_minor)}
+    if command.function in ("compare", "power") and "baseline" in names:
+        minor |= {"baseline"} if frame.n_unique("baseline") < 2 else set()
+    if command.function == "compare" and frame.height:
+        below = _of_comparison(frame)
+    if command.function == "check":
+        failures = frame.filter(pl.col("verdict") != "pass")
+        below = f"{passed} pass" if (passed := frame.height - failures.height) else ""
+        values = [  # counts and means
+            shown(int(each) if each is not None and each % 1 == 0 else each)
+            for each in failures["value"]
+        ]
+        frame = failures.with_columns(value=pl.Series(values, dtype=pl.String))
+        frame = frame.select([]) if passed and failures.is_empty() else frame
+    details = [name for name in names[2:] if name in columns and columns[name].is_detail]
+    details += [name for name in names[-1:] if name == "method"]
+    frame = frame.drop(minor, strict=False)
+    return PageTable(
+        frame, columns=columns, minor=details[::-1], major=_MAJOR, folds=command.folds,
+        hides=hides and not command.folds, hidden=width - frame.width, below=below,
+    )  # fmt: skip
+
+
+def _of_comparison(table: pl.DataFrame) -> str:
+    """Return the line below a comparison: its queries, and for what its numbers are corrected."""
+    numbers = sorted({*table["queries"]})
+    queries = " to ".join(f"{each:,}" for each in dict.fromkeys((numbers[0], numbers[-1])))
+    comparisons = max(table["comparisons"])
+    corrected = "not corrected"
+    if comparisons > 1:
+        corrected = f"corrected for {comparisons:,} comparisons"
+        corrected += " in each group, and of slices" if comparisons < table.height else ""
+    return f"{queries} queries; intervals and p-values are {corrected}"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from polars_rank.cli.options import PANELS, Option, of_function, own, parameters_of, texts
 from polars_rank.conventions import Definitions
+
+if TYPE_CHECKING:
+    from polars_rank.stats.results import ResultColumn
 
 #: Options of commands that read a log.
 _READING = (
@@ -43,8 +47,18 @@ class Command(NamedTuple):
     #: The function that runs the command, if it is special.
     runs: str = ""
     spark: bool = False
-    #: Columns of the result that tables leave out without --wide.
+    #: The columns of the result in `polars_rank.stats`, as module:NAME.
+    result: str = ""
+    #: Further columns of the result that tables leave out without --wide.
     minor: tuple[str, ...] = ()
+    #: Whether long texts are wrapped.
+    folds: bool = False
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        """The columns of the result; their modules are slow to import."""
+        module, _, name = self.result.partition(":")
+        return vars(import_module(f"polars_rank.stats.{module}"))[name] if name else ()
 
     @property
     def text(self) -> str:
@@ -119,10 +133,11 @@ EVALUATION: Mapping[str, Command] = {
         "run.txt --judgments qrels.txt --metric ndcg@10 --value 0.5772",
         "log.parquet --metric ndcg@10 --value bm25=0.5772",
     ), without=("value",), own=("value", "per_query"), runs="special:identify",
-        minor=("queries",)),
+        minor=("queries", "code"), folds=True),
     "metrics": Command("list_metrics", "", ("precision", "--format csv"),
         about="List the metrics that contain a text: parameters, range, definition, other names.",
-        own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics"),
+        own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics",
+        folds=True),
     "referee": Command("referee", "", (
         "my_eval:ndcg", 'my_eval.py:ndcg --signature "grades, run" --expect trec_eval',
     ), about="Find the definition and the defects of a metric function; exit with 1 for defects."
@@ -135,26 +150,30 @@ EVALUATION: Mapping[str, Command] = {
         "to run next. The exit code is 2 if there are errors.",
         without=("metrics", "weight", "conventions",
                  *(name for name in Definitions.__annotations__ if name != "rel")),
-        runs="inspecting:inspect"),
+        runs="inspecting:inspect", folds=True),
 }
 STATISTICS: Mapping[str, Command] = {
-    "summarize": Command("summarize", "values", ('log.parquet -m "ndcg@10 ap" --by country',)),
+    "summarize": Command("summarize", "values", ('log.parquet -m "ndcg@10 ap" --by country',),
+        result="summary:SUMMARY"),
     "compare": Command("compare", "values", (
         'log.parquet -m "ndcg@10 rr" --baseline bm25',
         "log.parquet -m ndcg@10 --slices country --margin 2%",
-    )),
+    ), result="comparison:COMPARISON"),
     "leaderboard": Command("leaderboard", "values", (
         'log.parquet -m "ndcg@10 ap"', "log.parquet -m ndcg@10 --by country -o table.md",
     ), about="Rank runs by their means, with intervals of ranks.\n\nMarkdown has one row per "
-        "run and one column per metric.", runs="special:leaderboard"),
-    "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",)),
+        "run and one column per metric.", runs="special:leaderboard",
+        result="leaderboards:LEADERBOARD"),
+    "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",),
+        result="planning:POWER"),
     "check": Command("check", "values", (
         'log.parquet --baseline bm25 --rule "difference(ap) >= 0"',
     ), about="Check rules on means and differences; exit with 1 if one fails.\n\nWith --baseline, "
         "rules on mean, low and high apply to the means of the other runs, and rules on "
         "difference, p_value and the like to the comparison.",
         also=("compare",), without=("on_fail", "details"),
-        own=("rule", "rules", "junit", "markdown"), runs="special:check", minor=("queries",)),
+        own=("rule", "rules", "junit", "markdown"), runs="special:check",
+        result="summary:SUMMARY", minor=("queries",)),
     "init": Command("", "", ("",), writes="folder",
         about="Write examples of a golden file, results, rules and a workflow for gate.\n\n"
         "Existing files are kept.",
@@ -171,10 +190,10 @@ STATISTICS: Mapping[str, Command] = {
         runs="gating:gate"),
     "movers": Command("diagnostics.movers", "log", (
         "log.parquet -m ndcg@10 --baseline bm25 --n 5",
-    )),
+    ), result="comparison:COMPARISON"),
     "robustness": Command("diagnostics.robustness", "log", (
         "log.parquet -m ndcg@10 --baseline bm25",
-    ), runs="special:robustness", minor=("headline",)),
+    ), runs="special:robustness", result="comparison:COMPARISON", minor=("headline",)),
 }
 FILES: Mapping[str, Command] = {
     "fuse": Command("fuse", "runs", (
@@ -182,7 +201,8 @@ FILES: Mapping[str, Command] = {
     ), writes="parquet"),
     "tune-fusion": Command("tune_fusion", "runs", (
         "log.parquet -m ndcg@10", "log.parquet -m rr --candidates borda --step 0.05",
-    ), minor=("difference_low", "difference_high", "queries", "unjudged", "reversible", "by_fold")),
+    ), result="comparison:COMPARISON",
+        minor=("difference_low", "difference_high", "unjudged", "reversible", "by_fold")),
     "join-spans": Command("join_spans", "runs", (
         "chunks.parquet --gold spans.parquet -o judged.parquet",
     ), writes="parquet"),

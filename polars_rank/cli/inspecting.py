@@ -13,8 +13,7 @@ import click
 import polars as pl
 
 from polars_rank.cli import MISUSED
-from polars_rank.cli.messages import in_options, say, show
-from polars_rank.cli.writing import choose
+from polars_rank.cli.messages import in_options, say
 from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant, without_run
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
@@ -82,15 +81,11 @@ def inspect(call: Call) -> None:
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(error, call.ctx)))
     command = _next(call, roles, assumed, logs, rows)
-    form = choose(call.given.get("format"), call.given.get("output"))
-    on_own_line = form == "table" and "output" not in call.given  # easy to copy
-    rows += [] if on_own_line else [command]
-    rounded = form in ("table", "markdown")
-    shown = [row._replace(value=_text(row, rounded=rounded)) for row in rows]
+    is_text = call.form in ("table", "markdown")
+    rows += [] if call.form == "table" else [command]
+    shown = [row._replace(value=_text(row, rounded=is_text)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
-    call.put(table, folded=True)
-    if on_own_line:
-        show(f"\nNext{command.note and ', '}{command.note}: {command.value}")
+    call.put(table, after=["", f"Next{command.note and ', '}{command.note}: {command.value}"])
     if errors := sum(row.state == "error" for row in rows):
         say(f"{number_of(errors, 'error')} found")
         raise click.exceptions.Exit(MISUSED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +14,7 @@ from polars_rank._texts import displayed, markdown
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import parameters_of, public, split_names
-from polars_rank.cli.printing import markdown_table
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.cli.writing import choose, put_text
 from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected, schema_of
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from polars_rank.cli.calls import Call
     from polars_rank.gates.rules import Rule
 
-#: The width of lines of text.
-_WIDTH = 80
 #: Decimals of means in a leaderboard in Markdown; smaller means have as many significant digits.
 _DECIMALS, _SMALL = 3, 0.01
 
@@ -45,8 +40,8 @@ def explain(call: Call) -> None:
     if not call.files:
         if given.get("format") not in (None, "table"):
             misused("--format needs a LOG; without one, the explanation is plain text")
-        texts = (public("explain")(metric, each) for each in conventions)
-        put_text("\n\n".join(texts), given.get("output"), overwrite=given.get("overwrite", False))
+        texts = "\n\n".join(public("explain")(metric, each) for each in conventions)
+        call.put(pl.LazyFrame(), notes=texts.split("\n"))
         return
     if "versus" not in given:
         misused("name the conventions to compare with: --versus")
@@ -75,7 +70,7 @@ def identify(call: Call) -> None:
     found = call.call(call.scan(), value=value)
     if not found.get_column("fits").any():
         say("none: nearest are")
-    call.put(found, folded=True)
+    call.put(found, after=["", *found.get_column("code").drop_nulls()])  # lines to be copied
 
 
 def metrics(call: Call) -> None:
@@ -91,32 +86,29 @@ def metrics(call: Call) -> None:
         table = table.filter(searched.str.contains(text.lower(), literal=True))
     if table.is_empty():
         misused(f"no metric contains {' '.join(texts)!r}.{hint(texts[-1], REGISTER)}")
-    if choose(call.given.get("format"), call.given.get("output")) != "json":
+    if call.form != "json":
         low, high = (
             pl.col(bound).cast(pl.String).str.strip_suffix(".0") for bound in ("low", "high")
         )
         range_ = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
         others = pl.col("aliases").list.join("; ")
         table = table.select("metric", "parameters", range_.alias("range"), "definition", others)
-    call.put(table, folded=True, paged=True)
+    call.put(table, paged=True)
 
 
 def robustness(call: Call) -> None:
     """Show what becomes of the verdicts, and the choices."""
     rows = call.scan()
     table = collected(call.call(rows, **call.baseline(schema_of(rows))).lazy())
-    given = call.given
-    if "output" not in given and choose(given.get("format"), None) == "table":
-        run, *_, headline = table.columns
-        for name, text in table.select(run, headline).drop_nulls(headline).rows():
-            show(fill(displayed(f"{name}: {text}"), _WIDTH, subsequent_indent="  "))
-    call.put(table)
+    run, *_, headline = table.columns
+    texts = table.select(run, headline).drop_nulls(headline).rows()
+    call.put(table, notes=[f"{displayed(str(name))}: {text}" for name, text in texts])
 
 
 def leaderboard(call: Call) -> None:
     """Rank runs; in Markdown, with one row per run and one column per metric."""
     table, arguments = call.values("leaderboard")
-    call.put(call.call(table, **arguments), texts={"markdown": _board})
+    call.put(call.call(table, **arguments), markdown=_board)
 
 
 def _board(board: pl.DataFrame) -> str:
@@ -130,11 +122,12 @@ def _board(board: pl.DataFrame) -> str:
         cells.setdefault(row[column], []).append(f"**{mean}**" if row["rank"] == 1 else mean)
     names = [column, *(each + direction_note(each) for each in metrics)]
     rows = [[markdown("null" if run is None else str(run)), *cells[run]] for run in cells]
-    text = markdown_table([*map(markdown, names)], [False] + [True] * len(metrics), rows)
+    lines = [[*map(markdown, names)], ["---"] + ["---:"] * len(metrics), *rows]
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     number = {*board.get_column("queries")}
     of = f" on {min(number):,} queries" if len(number) == 1 else ""
     of += "" if board.get_column("rank").has_nulls() else "; best in bold"
-    return f"{text}\nMeans{of}.\n" if rows else f"{text}\nThere are no runs.\n"
+    return f"{text}\nMeans{of}." if rows else f"{text}\nThere are no runs."
 
 
 def check(call: Call) -> None:

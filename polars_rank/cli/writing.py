@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+import pydoc
 import shutil
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
 
 from polars_rank.cli.messages import printing, say, show
-from polars_rank.cli.printing import markdown, on_terminal, plain
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
@@ -20,7 +19,7 @@ from polars_rank.io.temporary import temporary_folder
 from polars_rank.reporting.csv_links import header, text_columns, without_formulas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown"]
@@ -59,60 +58,44 @@ def require_parquet(output: Path) -> None:
 
 
 def put(
-    result: pl.LazyFrame,
-    format: Format | None = None,
-    output: Path | None = None,
-    *,
-    overwrite: bool = False,
-    keep_formulas: bool = False,
-    wide: bool = False,
-    minor: Collection[str] = (),
-    texts: Mapping[Format, Callable[[pl.DataFrame], str]] | None = None,
-    **how: bool,
-) -> None:
-    """Write a result to a file, or show it; see `on_terminal` for `wide`, `minor` and `how`.
+    result: pl.LazyFrame, form: Format, output: Path | None, *, overwrite: bool,
+    keep_formulas: bool, texts: Mapping[Format, Callable[[pl.DataFrame], str]],
+    paged: bool = False,
+) -> None:  # fmt: skip
+    """Write a result to a file, or show it; `texts` has the functions for formats of text.
 
-    `texts` has the text of the table in some formats, if it differs from the default. In CSV, text
-    that spreadsheets run as a formula gets an apostrophe in front of it, unless `keep_formulas`.
+    In CSV, text that spreadsheets run as a formula gets an apostrophe in front of it, unless
+    `keep_formulas`.
     """
-    form = choose(format, output)
-    texts = {
-        "table": partial(plain, wide=wide, minor=minor),
-        "json": lambda table: "[" + ",\n".join(_lines(table).get_column("line")) + "]\n",
-        "markdown": markdown, **(texts or {}),
-    }  # fmt: skip
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
-            _write(result, form, part, texts, keep_formulas=keep_formulas)
+            if form in texts:
+                text = texts[form](collected(result))
+                part.write_text(text + "\n", "utf-8", newline="\n")
+            else:
+                _write(result, form, part, keep_formulas=keep_formulas)
         say(f"Wrote {output}")
-    elif output is None and form == "table" and sys.stdout.isatty():
-        table = collected(result)
-        with printing():
-            on_terminal(table, wide=wide, minor=minor, **how)
+    elif form in texts:
+        text = texts[form](collected(result))
+        lines = shutil.get_terminal_size().lines
+        is_long = paged and sys.stdout.isatty() and text.count("\n") + 1 >= lines
+        (pydoc.pager if is_long else show)(text)
     else:
         # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:
-            _write(result, form, folder / "out", texts, keep_formulas=keep_formulas)
+            _write(result, form, folder / "out", keep_formulas=keep_formulas)
             with (folder / "out").open("rb") as file, printing():
                 sys.stdout.flush()  # so that earlier output comes first
                 shutil.copyfileobj(file, sys.stdout.buffer)
                 sys.stdout.flush()
 
 
-def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
-    """Write text to a file, or print it."""
-    if output is None or str(output) == "-":
-        show(text)
-    else:
-        with new_file(output, overwrite=overwrite) as part:
-            part.write_text(text + "\n", "utf-8")
-        say(f"Wrote {output}")
+def json_rows(table: pl.DataFrame) -> str:
+    """Return rows as a JSON array."""
+    return "[" + ",\n".join(_lines(table).get_column("line")) + "]"
 
 
-def _write(
-    result: pl.LazyFrame, form: Format, path: Path,
-    texts: Mapping[Format, Callable[[pl.DataFrame], str]], *, keep_formulas: bool,
-) -> None:  # fmt: skip
+def _write(result: pl.LazyFrame, form: Format, path: Path, *, keep_formulas: bool) -> None:
     with path.open("wb") as file:
         if form == "parquet":
             result.sink_parquet(file, engine="streaming")
@@ -122,12 +105,9 @@ def _write(
                 file.write(header(result.collect_schema().names()).encode())
                 rows = rows.with_columns(without_formulas())
             rows.sink_csv(file, engine="streaming", include_header=keep_formulas)
-        elif form == "ndjson":
+        else:
             lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
             lines.sink_csv(file, engine="streaming", include_header=False, quote_style="never")
-        else:
-            text = texts[form](collected(result))
-            file.write(text.encode())
 
 
 def _lines(table: pl.DataFrame) -> pl.DataFrame:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 POWER = (
     ResultColumn("queries", "number of queries that count in both runs", dtype=pl.Int64(),
                  kind=COUNT),
-    ResultColumn("difference", "observed mean difference"),
+    ResultColumn("difference", "observed mean difference", format="signed"),
     ResultColumn("std", "observed standard deviation of the differences", is_minor=True),
     ResultColumn("target", "the difference to detect"),
     ResultColumn("power", "probability that these queries detect it; null without `difference`"),

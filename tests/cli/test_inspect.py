@@ -234,7 +234,7 @@ def test_values_are_rounded_for_readers(here: Path) -> None:
     assert f"{rows:,}" in out
     assert "%" in out
     assert run("inspect", "log.parquet", "-o", "log.txt")[0] == 0
-    assert "next" in Path("log.txt").read_text("utf-8")
+    assert last in Path("log.txt").read_text("utf-8")
 
 
 def test_the_next_command_has_the_column_of_runs(here: Path) -> None:

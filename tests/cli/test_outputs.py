@@ -21,14 +21,15 @@ from commands import invoke, on_terminal, run
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.cli import printing
-from polars_rank.cli.writing import put
+from polars_rank._pages import width
+from polars_rank.cli.writing import json_rows, put
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
 IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 5%"]
 LOG = pl.DataFrame(
     {"query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1]}
 ).with_columns(run=pl.lit("bm25"))
+OPTIONS = {"overwrite": False, "keep_formulas": False}
 LISTS = ["per-query", "log.parquet", "-m", "rr p@1", "--run", ""]
 
 
@@ -74,7 +75,7 @@ def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
 def test_infinite_numbers_are_not_null(here: Path) -> None:
     table = pl.DataFrame({"x": [-math.inf, None, 0.5]})
     for form in ("json", "ndjson", "csv"):
-        put(table.lazy(), form, Path(f"out.{form}"))
+        put(table.lazy(), form, Path(f"out.{form}"), texts={"json": json_rows}, **OPTIONS)
     rows = [{"x": "-Infinity"}, {"x": None}, {"x": 0.5}]
     assert json.loads(Path("out.json").read_text("utf-8")) == rows
     assert [json.loads(line) for line in Path("out.ndjson").read_text("utf-8").splitlines()] == rows
@@ -94,10 +95,8 @@ def test_ids_stay_text(here: Path) -> None:
     assert "[bold]id[/bold]" in out
     assert LONG in out
     # Numbers stand below each other, whatever the width of the letters before them.
-    from rich.cells import cell_len
-
-    assert len({cell_len(line) for line in lines if not line.endswith("rr  p@1")}) <= 2
-    assert len({cell_len(line[: line.rindex("  ")]) for line in lines[1:]}) == 1
+    assert len({width(line) for line in lines if not line.endswith("rr  p@1")}) <= 2
+    assert len({width(line[: line.rindex("  ")]) for line in lines[1:]}) == 1
 
 
 def test_markdown(here: Path) -> None:
@@ -110,66 +109,26 @@ def test_markdown(here: Path) -> None:
     assert Path("t.md").read_text("utf-8") == out
 
 
-def test_numbers_of_any_size() -> None:
-    table = pl.DataFrame({"p": [0.0, 1.23e-9, 0.5, 1e12, None], "n": [1, 2, 3, 4, 5]})
-    rows = [line.split() for line in printing.plain(table).splitlines()[1:]]
-    assert [row[0] for row in rows] == ["0.0000", "1.23e-09", "0.5000", "1e+12", "5"]
-
-
-def test_p_values_are_never_printed_as_zero() -> None:
-    table = pl.DataFrame({"p_value": [0.0, 1.2e-9, 0.04], "x": [0.0, 0.0, 0.0]})
-    for write, tiny in {
-        printing.plain: "< 0.001", printing.markdown: "&lt; 0.001"
-    }.items():  # fmt: skip
-        text = write(table)
-        assert (text.count(tiny), text.count("0.0000"), "0.0400" in text) == (2, 3, True)
-
-
-def test_differences_shares_and_intervals() -> None:
-    table = pl.DataFrame(
-        {
-            "difference": [0.1, -0.00012, 0.0],
-            "relative_difference": [0.1449, -0.02, None],
-            "low": [0.0689, -math.inf, None],
-            "high": [0.0981, 0.5, 0.5],
-        }
-    )
-    assert printing.plain(table).splitlines() == [
-        "difference  relative_difference       [low, high]",
-        "   +0.1000               +14.5%  [0.0689, 0.0981]",
-        "  -0.00012                -2.0%    [-inf, 0.5000]",
-        "    0.0000",
-    ]
-    narrow = pl.DataFrame({"low": [0.01234567, 0.0], "high": [0.01235678, 1.0]})
-    assert "[0.012346, 0.012357]" in printing.plain(narrow)
-
-
-def test_relative_intervals_of_a_margin_in_percent() -> None:
+def test_relative_intervals_of_a_margin_in_percent(here: Path) -> None:
     values = pl.DataFrame({
         "run": ["old"] * 4 + ["new"] * 4, "query": [0, 1, 2, 3] * 2,
         "rr": [0.5, 0.4, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7],
     })  # fmt: skip
-    comparison = pr.compare(values, baseline="old", margin="2%")
-    low, high = comparison.select("relative_low", "relative_high").row(0)
-    head, row = printing.plain(comparison, wide=True).splitlines()
+    values.write_parquet("values.parquet")
+    low, high = (
+        pr.compare(values, baseline="old", margin="2%").select("relative_low", "relative_high")
+    ).row(0)  # fmt: skip
+    compare = ["compare", "--values", "values.parquet", "--baseline", "old", "--margin", "2%"]
+    head, row = run(*compare, "--wide")[1].splitlines()
     assert "relative [low, high]" in head
     assert f"[{low:+.1%}, {high:+.1%}]" in row
 
 
-def test_counts_among_verdicts_have_no_decimals() -> None:
-    rules = ["queries >= 30", "ap >= 0.3", "ap >= 0.9"]
-    table = pl.DataFrame({"rule": rules, "value": [400.0, 0.5, None], "verdict": "pass"})
-    assert [line.split()[3:-1] for line in printing.plain(table, wide=True).splitlines()[1:]] == [
-        ["400"], ["0.5000"], []
-    ]  # fmt: skip
-
-
-def test_an_interval_without_0_does_not_show_0() -> None:
-    """With p = 0.049, the lower bound must not look as if the interval contained 0."""
-    bounds = [(0.000213, 0.053), (0.0000213, 0.053), (-0.053, -0.0000213), (0.0, 0.053)]
-    table = pl.DataFrame(bounds, ["low", "high"], orient="row")
-    assert [line.strip() for line in printing.plain(table).splitlines()[1:]] == [
-        "[0.0002, 0.0530]", "[2.13e-05, 0.0530]", "[-0.0530, -2.13e-05]", "[0.0000, 0.0530]"
+def test_counts_among_verdicts_have_no_decimals(here: Path) -> None:
+    rules = [each for rule in ("queries >= 30", "rr >= 1") for each in ("--rule", rule)]
+    _, out, _ = run("check", "log.parquet", *rules)
+    assert [line.split()[3:-1] for line in out.splitlines()[1:]] == [
+        ["run=bm25", "6"], ["run=bm25", "0.8333", "[0.3588,", "0.9958]"]
     ]  # fmt: skip
 
 
@@ -183,8 +142,6 @@ def test_a_terminal_of_a_process(here: Path, encoding: str) -> None:
     import fcntl
     import struct
     import termios
-
-    from rich.cells import cell_len
 
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
@@ -207,7 +164,7 @@ def test_a_terminal_of_a_process(here: Path, encoding: str) -> None:
     os.close(here)
     assert started.wait(timeout=60) == 0
     shown = re.sub(r"\x1b\[[0-9;]*m", "", b"".join(parts).decode())
-    assert max(map(cell_len, shown.split("\r\n"))) <= 60
+    assert max(map(width, shown.split("\r\n"))) <= 60
     assert shown.count("1.0000") == 2 * 5
 
 
@@ -215,13 +172,12 @@ def test_a_terminal_of_a_process(here: Path, encoding: str) -> None:
 def test_text_is_shortened_but_not_numbers(
     here: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    from rich.cells import cell_len
-
     shown = on_terminal(monkeypatch, columns, *LISTS)
     assert (LONG in shown, "https://exam" in shown) == (columns == 260, True)
     assert "[bold]id[/bold]" in shown
     lines = shown.splitlines()
-    assert len(lines) == 1 + len(IDS) and max(map(cell_len, lines)) <= columns
+    heads = 2 if columns == 60 else 1  # the cutoff is below its metric
+    assert len(lines) == heads + len(IDS) and max(map(width, lines)) <= columns
     assert shown.count("1.0000") == 2 * 5
     assert LONG in on_terminal(monkeypatch, 60, *LISTS, "--wide")
 
@@ -231,7 +187,7 @@ def test_a_comparison_shows_its_first_columns(here: Path, monkeypatch: pytest.Mo
     pr.datasets.search_log(40, runs=["bm25", "neural"]).sink_parquet("runs.parquet")
     options = ["compare", "runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
     for columns in (80, 300):
-        head, row, below, _, hint = on_terminal(monkeypatch, columns, *options).splitlines()
+        head, row, below, hint = on_terminal(monkeypatch, columns, *options).splitlines()
         names = ["metric", "run", "mean", "difference", "[low, high]", "p_value", "verdict"]
         assert re.split(r"\s{2,}", head) == [*names, "method"]
         assert below == "40 queries; intervals and p-values are not corrected"
@@ -241,6 +197,39 @@ def test_a_comparison_shows_its_first_columns(here: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(here)
     assert run(*options)[1].splitlines() == [head, row, below]
     assert "baseline_mean" in run(*options, "--wide")[1]
+
+
+@pytest.mark.parametrize("column", ["system", "retriever_and_reranker"])
+def test_a_comparison_fits_whatever_the_column_of_the_run_is_called(
+    here: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    log = pr.datasets.search_log(40, runs=["bm25", "neural"]).rename({"run": column})
+    log.sink_parquet("runs.parquet")
+    options = ["compare", "runs.parquet", "-m", "ndcg@10", "--baseline", "bm25", "--run", column]
+    assert max(map(len, run(*options)[1].splitlines())) <= 80 or len(column) > 6
+    for more in [], ["--slices", "country"]:
+        shown = on_terminal(monkeypatch, 80, *options, *more)
+        assert "[low, high]" in shown
+        assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_column_of_the_log_may_have_the_name_of_a_result_column(here: Path) -> None:
+    """What a table leaves out depends on the command."""
+    LOG.with_columns(metric=1, queries=1, wins=3).write_parquet("log.parquet")
+    by = "metric run wins"
+    _, out, _ = run("evaluate", "log.parquet", "-m", "rr", "--by", by)
+    assert out.split() == [
+        "metric",
+        "run",
+        "wins",
+        "queries",
+        "rr",
+        "1",
+        "bm25",
+        "3",
+        "6",
+        "0.8333",
+    ]
 
 
 def test_passes_are_one_line(here: Path) -> None:
@@ -258,7 +247,7 @@ def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPa
     code, _, err = run("metrics", "ndgc")
     assert (code, "no metric contains 'ndgc'. Did you mean 'ndcg'" in err) == (2, True)
     pages: list[str] = []
-    monkeypatch.setattr("polars_rank.cli.printing.pydoc.pager", pages.append)
+    monkeypatch.setattr("polars_rank.cli.writing.pydoc.pager", pages.append)
     monkeypatch.setenv("LINES", "20")
     assert on_terminal(monkeypatch, 100, "metrics") == ""
     assert len(pages) == 1 and "rbp" in pages[0]
@@ -550,7 +539,7 @@ def test_failed_plans_leave_no_file(tmp_path: Path, form: Any) -> None:
     plan = pl.LazyFrame({"a": [1]}).map_batches(broken, schema={"a": pl.Int64}, streamable=True)
     for _ in range(100):
         with pytest.raises(ValueError, match="broken"):
-            put(plan, form, tmp_path / "out")
+            put(plan, form, tmp_path / "out", texts={}, **OPTIONS)
     assert not [*tmp_path.iterdir()]
 
 
