@@ -62,7 +62,7 @@ def wrapped(text: str, most: int, indent: str = "") -> list[str]:
             if lines[-1].strip():
                 lines.append(indent)
             else:  # a word of its own line
-                part = cut(rest, most - width(lines[-1]) + 1).removesuffix("…")
+                part = cut(rest + "…", most - width(lines[-1]) + 1).removesuffix("…")
                 lines[-1:] = [lines[-1] + part, indent]
                 rest = rest[len(part) :]
         lines[-1] += (" " if lines[-1].strip() else "") + rest

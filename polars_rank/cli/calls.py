@@ -16,7 +16,7 @@ from polars_rank import _progress as bars
 from polars_rank._pages import Page, PageTable, shown
 from polars_rank.cli import sources, writing
 from polars_rank.cli.messages import misused, say
-from polars_rank.cli.options import kind_of, parameters_of, public
+from polars_rank.cli.options import parameters_of, public
 from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.frames.ids import is_text
@@ -36,14 +36,17 @@ _FILES = ("logs", "run_file", "values", "judgments", "gold", "per_query")
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.
-_OF_LOGS = ("position", "layout", "memory", "conventions", *Definitions.__annotations__)
+_OF_LOGS = (
+    *("logs", "run_file", "judgments", "position", "layout", "memory", "conventions"),
+    *Definitions.__annotations__,
+)
+#: Options that need the engine Polars.
+_OF_POLARS = "input_format", "layout", "memory", "missing_columns", "extra_columns"
 #: Columns that a terminal always shows, in addition to the first two.
 _MAJOR = (
     *("difference", "low", "verdict", "reason", "method"),
     *("rank", "ideal_rank", "relevant", "hits"),
 )
-#: Options that need the engine Polars.
-_OF_POLARS = "input_format", "layout", "memory", "missing_columns", "extra_columns"
 
 
 class Call:
@@ -52,21 +55,22 @@ class Call:
     def __init__(self, ctx: click.Context, command: Command) -> None:
         self.ctx = ctx
         self.command = command
-        #: The options that have a value, by name. Empty names of columns are None.
+        #: The options on the command line, by name. Empty names of columns are None.
         self.given: dict[str, Any] = {}
         for each in ctx.command.params:
-            text = ctx.params.get(each.name or "")
+            text, kind = ctx.params.get(each.name or ""), getattr(each, "kind", None)
             if each.name and text not in (None, ()):
-                read = getattr(each, "kind", None)
                 empty = text == "" and each.name in ("doc", "run")
-                value = text if read is None else None if empty else read.read(each.name, text)
+                value = text if kind is None else None if empty else kind.read(each.name, text)
                 self.given[each.name] = value
         #: The names of runs in --run-file NAME=FILE, by file.
         self.names_of_runs: dict[str, str] = {}
-        if "run_file" in self.given:
-            pairs = [_named(text) for text in self.given["run_file"]]
-            self.given["run_file"] = [file for _, file in pairs]
-            self.names_of_runs = {file: name for name, file in pairs if name}
+        for text in self.given.pop("run_file", ()):
+            name, equals, file = text.partition("=")
+            is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
+            name, file = (name, file) if is_named and not Path(text).exists() else ("", text)
+            self.names_of_runs[file] = name
+            self.given.setdefault("run_file", []).append(file)
         if {"run_file", "judgments"} & {*self.given}:
             self._name_fields()
         output: Any = self.given.get("output")
@@ -76,31 +80,21 @@ class Call:
 
     def _name_fields(self) -> None:
         """Take options of columns as fields of judgments and of results."""
-        fields = dict(self.given.get("fields", {}))
-        is_log = not self.given.get("run_file")
-        options = {role: role for role in (*_ROLES, RUN)} | {"position": "rank"}
-        for option, role in options.items():
-            if not self.is_given(option):
-                continue
-            value = self.given[option]
+        given = self.given
+        fields = given["fields"] = dict(given.get("fields", {}))
+        for option in filter(given.__contains__, (*_ROLES, RUN, "position")):
+            value, role = given[option], {"position": "rank"}.get(option, option)
+            if isinstance(value, list) and "run_file" in given:
+                misused(f"--{option} must name one field of --run-file and --judgments")
             if isinstance(value, list):
-                if not is_log:
-                    misused(f"--{option} must name one field of --run-file and --judgments")
                 continue
             name = value.removeprefix("-") if value and option == "score" else value
-            if fields.get(role, name) != name:
+            if fields.setdefault(role, name) != name:
                 misused(f"--{option} {value} differs from --fields {role}={fields[role] or ''}")
-            fields[role] = name
-            if not is_log:
-                self.given.pop(option)
-                if option == "score" and value != name:
-                    self.given[option] = "-score"
-        self.given["fields"] = fields
-
-    def is_given(self, name: str) -> bool:
-        """Return whether an option is on the command line."""
-        source = self.ctx.get_parameter_source(name)
-        return source is not None and source.name == "COMMANDLINE"
+            if "run_file" in given and value != name:
+                given[option] = "-score"
+            elif "run_file" in given:
+                given.pop(option)
 
     @property
     def files(self) -> list[str]:
@@ -125,38 +119,29 @@ class Call:
         """The column of the run, or None if there is none; the default may be missing."""
         return self.given.get("run", RUN)
 
-    @property
-    def ids(self) -> set[str]:
-        """The columns of ids and names: text files have no types, so these are read as text."""
+    def table(self, name: str, kind: sources.Kind | None = None) -> pl.LazyFrame:
+        """Scan the table of an option; text files have no types, so columns of ids are text."""
         several = (str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS")
-        names = (self.names(name) for name in (*several, "run"))
-        return {*self.names("query"), *self.names("doc"), *chain.from_iterable(names)}
+        ids = {*chain.from_iterable(map(self.names, ("query", "doc", "run", *several)))}
+        return sources.scan_table(self.copies[name], kind, self._differing, ids)
 
     @property
-    def schema_options(self) -> dict[str, str]:
+    def _differing(self) -> dict[str, str]:
         """The treatment of Parquet files whose columns differ."""
         names = ("missing_columns", "extra_columns")
-        return {
-            name: self.given[name] for name in names if self.given.get(name, "raise") != "raise"
-        }
-
-    def table(self, name: str) -> pl.LazyFrame:
-        """Scan the table of an option."""
-        return sources.scan_table(self.copies[name], None, {}, self.ids)
+        return {name: how for name in names if (how := self.given.get(name, "raise")) != "raise"}
 
     def arguments(self, function: str) -> dict[str, Any]:
         """Return the values of options that are parameters of a function; tables are scanned."""
-        found = {}
-        for name in parameters_of(function):
-            if name in self.given and name not in ("progress", "values"):
-                found[name] = self.table(name) if name in _FILES else self.given[name]
-        return found
+        return {
+            name: self.table(name) if name in _FILES else self.given[name]
+            for name in parameters_of(function)
+            if name in self.given and name not in ("progress", "values")
+        }
 
     def changed_conventions(self) -> Any:
         """Return the conventions with the changes of the options for single definitions."""
-        given = {
-            name: self.given[name] for name in Definitions.__annotations__ if name in self.given
-        }
+        given = {name: self.given[name] for name in {*Definitions.__annotations__} & {*self.given}}
         return self.given.get("conventions", POLARS_RANK).but(**given)
 
     def call(self, *tables: Any, **arguments: Any) -> Any:
@@ -166,67 +151,62 @@ class Call:
 
     def baseline(self, schema: pl.Schema) -> dict[str, Any]:
         """Return the baseline, if there is one, as a value of the column of runs."""
-        text = self.given.get("baseline")
-        if text is None:
+        if "baseline" not in self.given:
             return {}
         column = str(Columns.find(schema, {"run": self.run}, optional=()).run)
-        dtype = schema[column]
-        if is_text(dtype):
-            return {"baseline": text}
+        text, dtype = self.given["baseline"], schema[column]
         try:
-            return {"baseline": pl.Series([text]).cast(dtype).item()}
+            value = text if is_text(dtype) else pl.Series([text]).cast(dtype).item()
         except pl.exceptions.PolarsError:
             misused(f"--baseline must be a value of the column {column!r}, of type {dtype}")
+        return {"baseline": value}
 
     # Logs
 
     def scan(self, by: Sequence[str] | None = None) -> pl.LazyFrame:
         """Scan the log for an evaluation with these groups (default: those of --by)."""
-        kind, by = self._checked(), self.names("by") if by is None else by
-        if self.given.get("judgments"):
-            return self._judged(self._as_is(kind), by)
+        kind, given, by = self._checked(), self.given, self.names("by") if by is None else by
+        if "judgments" in given:
+            return self._judged(by)
         if kind == "parquet":
             return scanned_log(
-                sources.expand(self.copies["logs"]), dict(self.schema_options),
+                sources.expand(self.copies["logs"]), dict(self._differing),
                 query=self.names("query"), by=by,
                 run=None if self.command.reads == "runs" else self.run,
-                layout=self.given.get("layout", "auto"), memory=self.given.get("memory"),
-                progress=self.given.get("progress", True) and self.command.writes != "parquet",
+                layout=given.get("layout", "auto"), memory=given.get("memory"),
+                progress=given.get("progress", True) and self.command.writes != "parquet",
             )  # fmt: skip
-        for name in ("layout", "memory"):
-            if name in self.given:
-                misused(f"--{name} needs Parquet files; found {', '.join(self.copies['logs'])}")
-        return self._as_is(kind)
+        for name in {"layout", "memory"} & {*given}:
+            misused(f"--{name} needs Parquet files; found {', '.join(self.copies['logs'])}")
+        return self._rankings()
 
     def scan_as_is(self) -> pl.LazyFrame:
         """Scan the log, with its rows in their original order."""
-        kind = self._checked()
-        return self.scan() if self.given.get("judgments") else self._as_is(kind)
+        return self.scan() if "judgments" in self.given else self._rankings()
 
-    def _as_is(self, kind: sources.Kind) -> pl.LazyFrame:
-        if self.given.get("run_file"):
-            return self.files_read["run"].table
-        return sources.scan_table(self.copies["logs"], kind, self.schema_options, self.ids)
+    def _rankings(self) -> pl.LazyFrame:
+        kind = self._checked()
+        is_log = "run_file" not in self.given
+        return self.table("logs", kind) if is_log else self.files_read["run"].table
 
     def _checked(self) -> sources.Kind:
         """Return the format of the files; raise if a file is missing."""
-        logs, results = self.copies["logs"], self.given.get("run_file")
-        judgments = self.given.get("judgments")
+        logs, results, judgments = (
+            self.given.get(name, ()) for name in ("logs", "run_file", "judgments")
+        )
         if logs and results:
             misused("--run-file has results, instead of a log; give one of the two")
+        if judgments and not logs and not results:
+            misused("--judgments needs rankings: a LOG, or results with --run-file")
         if not logs and not results:
-            misused(
-                "--judgments needs rankings: a LOG, or results with --run-file"
-                if judgments else "missing argument LOG"
-            )  # fmt: skip
-        kind: sources.Kind = (
-            "trec" if results else self.given.get("input_format") or sources.kind_of(logs)
-        )
-        if kind == "trec" and not judgments and self.command.needs_labels:
-            file = (results or self.given["logs"])[0]
-            what = "has results" if results else "is a TREC run"
-            misused(f"{file} {what} without judgments; add --judgments")
-        return kind
+            misused("missing argument LOG")
+        kind: sources.Kind = self.given.get("input_format") or "trec"
+        if not results and "input_format" not in self.given:
+            kind = sources.kind_of(self.copies["logs"])
+        if (results or kind == "trec") and not judgments and self.command.needs_labels:
+            what = f"{results[0]} has results" if results else f"{logs[0]} is a TREC run"
+            misused(f"{what} without judgments; add --judgments")
+        return "trec" if results else kind
 
     @cached_property
     def files_read(self) -> Mapping[FileKind, Reading]:
@@ -234,27 +214,20 @@ class Call:
         given = checked_fields(self.given.get("fields"), "judgments", "run")
         found: dict[FileKind, Reading] = {}
         converts = self.command.function == "scan_judgments"  # LOG has results, as --run-file has
-        results = [
-            (self.names_of_runs.get(file, ""), copy)
-            for file, copy in zip(
-                self.given.get("run_file", ()), self.copies["run_file"], strict=True
-            )
-        ]  # fmt: skip
-        if converts:
-            results = [*(("", file) for file in self.copies["logs"]), *results]
+        results = [("", file) for file in self.copies["logs"] if converts]
+        results += zip(self.names_of_runs.values(), self.copies["run_file"], strict=True)
         if results:
             found["run"] = read_run_files(results, fields_of(given, "run"))
         if "judgments" in self.given:
-            names = ("fractional", "negative")  # --format is of the output
-            options = {name: self.given[name] for name in names if name in self.given}
+            names = {"fractional", "negative"} & {*self.given}  # --format is of the output
             found["judgments"] = read_judgment_files(
-                self.copies["judgments"], fields_of(given, "judgments"), **options
-            )
+                self.copies["judgments"], fields_of(given, "judgments"),
+                **{name: self.given[name] for name in names},
+            )  # fmt: skip
         roles = {kind: each.found for kind, each in found.items()}
         columns = [name for each in found.values() for name in each.names]
-        if "run" not in found and not converts:  # the log may have these columns
-            log = schema_of(self._as_is(self._checked()))
-            columns += log
+        if not results and not converts:  # the log may have these columns
+            columns += (log := schema_of(self._rankings()))
             roles["run"] = {role for role, name in given.items() if name in log}
         check_found(given, roles, columns)
         for each in found.values():
@@ -263,36 +236,32 @@ class Call:
                 say(sentence)
         return found
 
-    def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
+    def _judged(self, by: Sequence[str]) -> pl.LazyFrame:
         """Join judgments, with the column names of the log and ids as text."""
-        if len(self.names("query")) > 1:
+        log, (query, *others) = self._rankings(), self.names("query")
+        if others:
             misused("--judgments needs a single column of the query; name it with --query")
-        doc = self.given.get("doc") or "doc"
-        names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
-        schema = schema_of(log)
-        ids = [name for name in (names["query"], doc) if name in schema]
-        if {names["query"], doc} - {*ids}:
+        doc, schema = self.given.get("doc") or "doc", schema_of(log)
+        if not {query, doc} <= {*schema}:
             misused(
-                f"the log needs the columns {names['query']!r} and {doc!r}; available: "
+                f"the log needs the columns {query!r} and {doc!r}; available: "
                 f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass "
                 "results in another form as --run-file"
             )
-        for name in ids:
+        for name in (query, doc):
             if schema[name].is_float() or schema[name].is_nested():
                 misused(
                     f"column {name!r} has the type {schema[name]}, but ids in --judgments are "
                     "text; write the ids of the log as integers or text"
                 )
+        names = {"query": query, "doc": doc, "label": self.names("label")[0]}
         judgments = self.files_read["judgments"].table.rename(names)
-        if self.given.get("run_file"):  # both files may have the same columns, such as a category
-            shared = {*schema_of(judgments)} - {*names.values()}
-            log = log.drop(shared, strict=False)
+        if "run_file" in self.given:  # both files may have the same columns, such as a category
+            log = log.drop({*schema_of(judgments)} - {*names.values()}, strict=False)
         joined: pl.LazyFrame = public("join_judgments")(
-            log.cast(dict.fromkeys(ids, pl.String)), judgments,
-            run=self.run, by=[*by],
-            query=names["query"], doc=doc,
+            log.cast(dict.fromkeys((query, doc), pl.String)), judgments,
+            run=self.run, by=[*by], **names,
             score=self.given.get("position") or self.names("score")[0].removeprefix("-"),
-            label=names["label"],
         )  # fmt: skip
         return joined
 
@@ -301,11 +270,10 @@ class Call:
     @cached_property
     def on_spark(self) -> bool:
         """Whether the engine is Spark."""
-        master, remote = self.given.get("master"), self.given.get("remote")
-        is_spark = self.given.get("engine") == "spark"
-        if not is_spark and (master or remote):
+        is_spark, options = self.given.get("engine") == "spark", {"master", "remote"}
+        if options & {*self.given} and not is_spark:
             misused("--master and --remote need --engine spark")
-        if master and remote:
+        if options <= {*self.given}:
             misused("use either --master or --remote")
         return is_spark
 
@@ -316,11 +284,10 @@ class Call:
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         logs = self.given.get("logs", ())
-        if not logs or self.given.get("judgments") or sources.STANDARD_INPUT in logs:
+        if not logs or "judgments" in self.given or sources.STANDARD_INPUT in logs:
             misused("--engine spark needs a LOG that is a table or Parquet files")
-        for name in _OF_POLARS:
-            if self.is_given(name):
-                misused(f"--{name.replace('_', '-')} needs --engine polars")
+        for name in filter(self.given.__contains__, _OF_POLARS):
+            misused(f"--{name.replace('_', '-')} needs --engine polars")
         return read(session(self.given.get("master"), self.given.get("remote")), [*logs])
 
     # Per-query values
@@ -330,78 +297,45 @@ class Call:
     ) -> tuple[pl.LazyFrame, dict[str, Any]]:
         """Return per-query values, and the arguments of a function of them.
 
-        They are read from a table, or computed from a log. `metrics` are needed in addition to
+        They are those of --values, or computed from a log. `metrics` are needed in addition to
         those of the options.
         """
-        table = self.input()
+        known, query = parameters_of(function), self.names("query")
+        asked = [*dict.fromkeys([*self.names("metrics"), *metrics])]
+        is_log = "values" not in self.given
+        for name in () if is_log else filter(self.given.__contains__, _OF_LOGS):
+            option = "LOG" if name == "logs" else f"--{name.replace('_', '-')}"
+            misused(f"{option} is for logs, and --values has per-query values; omit one of them")
+        kind = self.given.get("input_format")
+        table = self.scan_as_is() if is_log else self.table("values", kind)
         schema = schema_of(table)
-        known = parameters_of(function)
-        paired = "run" in known and type(None) not in get_args(known["run"][0])
-        requested = self.given.get("metrics") or self.names("metric")
-        asked = [*dict.fromkeys([*requested, *metrics])]
-        run = Columns.find(schema, {"run": self.run}, optional=() if paired else (RUN,)).run
+        optional = (RUN,) if type(None) in get_args(known["run"][0]) else ()
+        run = Columns.find(schema, {"run": self.run}, optional=optional).run
         groups = [*without_run(self.names("by"), run)]
-        arguments = self.arguments(function)
-        if self._is_log(schema):
-            if not asked:
-                metric = "--metric ndcg@10" if "metric" in known else '--metrics "ndcg@10 ap"'
-                misused(f"a log needs metrics; add for example {metric}")
-            log = parameters_of("per_query")
-            kept = {  # columns of queries, which are not options of a log
-                name: self.names(name) for name, (annotation, _) in known.items()
-                if name not in log and kind_of(name, annotation).metavar in ("COLUMN", "COLUMNS")
-            }  # fmt: skip
+        if is_log:
+            self._check_log(schema, asked)
             by = [*([] if run is None else [run]), *groups]
-            keys = {*by, *self.names("query")}
-            columns = [name for name in Columns.find(schema, kept).parameters if name not in keys]
-            options = {**self.arguments("per_query"), "by": by, "run": run, "keep": columns}
-            options.pop("metrics", None)
-            table = public("per_query")(self.scan(by), asked, **options)
-        else:
-            self._check_evaluated(schema, asked)
-        columns_of = {"run": run, "query": self.names("query"), "by": groups or None}
-        if "by" not in known and "query" in known:
-            columns_of["query"] = [*self.names("query"), *groups]
-        if "metric" not in known:
-            columns_of["metrics"] = asked or None
-        arguments |= {name: value for name, value in columns_of.items() if name in known}
+            kept = {name: self.names(name) for name in ("weight", "cluster", "slices")}
+            columns = {*Columns.find(schema, kept).parameters} - {*by, *query}
+            options = {**self.arguments("per_query"), "by": by, "run": run, "keep": sorted(columns)}
+            table = public("per_query")(self.scan(by), **{**options, "metrics": asked})
+        arguments = self.arguments(function)
+        arguments |= {"run": run, "query": query, "by": groups or None, "metrics": asked or None}
         if "baseline" in known:
             arguments |= self.baseline(schema_of(table))
         return table, arguments
 
-    def input(self) -> pl.LazyFrame:
-        """Scan per-query values or a log, with its rows in their original order."""
-        values = self.copies["values"]
-        if values and any(self.given.get(name) for name in ("logs", "run_file", "judgments")):
-            misused("--values has per-query values, instead of a log; give one of the two")
-        if values:
-            return sources.scan_table(
-                values, self.given.get("input_format"), self.schema_options, self.ids
-            )
-        return self.scan_as_is()
-
-    def _is_log(self, schema: pl.Schema) -> bool:
-        """Return whether the table is a log: it has a column of documents, scores or labels."""
-        if self.given.get("values"):
-            return False
-        position = self.given.get("position")
-        scores = [position] if position else self.names("score")
-        names = {*scores, *(name.removeprefix("-") for name in scores), *self.names("label")}
-        return bool({self.given.get("doc") or "doc", *names} & {*schema})
-
-    def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
-        for name in _OF_LOGS:
-            if self.is_given(name):
-                misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
-        missing = [name for name in metrics if name not in schema]
-        if missing and not self.given.get("values"):
-            scores, labels = (", ".join(map(repr, self.names(x))) for x in ("score", "label"))
+    def _check_log(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
+        """Raise `ArgumentError` for per-query values as a log, and for a log without metrics."""
+        roles = {"label", "score" if "position" not in self.given else "label"} - {*self.given}
+        for name in sorted(roles - {*schema}):
+            file = " ".join(self.given.get("logs", ("FILE",)))
             misused(
-                f"the input is not a log with the columns {scores} and {labels}, nor are there "
-                f"per-query values in a column {missing[0]!r}; available: {', '.join(schema)}. "
-                "Name the columns of a log with --score and --label, or columns of per-query "
-                "values with --metrics"
+                f"the log has no column {name!r}; available: {', '.join(map(repr, schema))}. "
+                f"Name it with --{name}, or pass per-query values as --values {file}"
             )
+        if not metrics:
+            misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
 
     # Output
 
@@ -439,13 +373,6 @@ class Call:
                 "json": writing.json_rows,
             },
         )  # fmt: skip
-
-
-def _named(text: str) -> tuple[str, str]:
-    """Return the name of a run and its file, from NAME=FILE or only the file."""
-    name, equals, file = text.partition("=")
-    is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
-    return (name, file) if is_named and not Path(text).exists() else ("", text)
 
 
 def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) -> PageTable:

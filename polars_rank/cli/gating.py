@@ -40,10 +40,10 @@ def gate(call: Call) -> None:
     results, updates = options.pop("results"), given.get("update_baseline", False)
     if "accept_loss" in given and not updates:
         misused("--accept-loss needs --update-baseline")
-    if call.is_given("baseline"):
+    if "baseline" in given:
         options["baseline"] = given["baseline"]
     path = Path(options.pop("baseline", _BASELINE))
-    if not path.exists() and call.is_given("baseline") and not updates:
+    if not path.exists() and "baseline" in given and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
     writers = {
         "junit": lambda page: page.junit("pass"), "markdown": Page.markdown, "json": Page.json,

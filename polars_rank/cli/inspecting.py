@@ -80,7 +80,7 @@ def inspect(call: Call) -> None:
             rows += _contents(call, roles)
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(error, call.ctx)))
-    command = _next(call, roles, assumed, logs, rows)
+    command = _next(call, roles, logs, rows)
     is_text = call.form in ("table", "markdown")
     rows += [] if call.form == "table" else [command]
     shown = [row._replace(value=_text(row, rounded=is_text)) for row in rows]
@@ -97,7 +97,7 @@ def _assumed(call: Call, schema: pl.Schema) -> dict[str, str]:
     assumed = {}
     for role in ("query", "doc", "score", "label", "run"):
         other = "position" if role == "score" else role
-        is_known = call.is_given(role) or (role in ("score", "run") and other in call.given)
+        is_known = role in call.given or (role in ("score", "run") and other in call.given)
         if is_known or {*_names(call, role, schema)} <= {*schema}:
             continue
         for each in dict.fromkeys((role, other)):
@@ -134,7 +134,7 @@ def _columns(
             if name in schema:
                 note = f"assumed; use --{role} {shlex.quote(name)}" if role in assumed else ""
                 yield Row("columns", role, f"{name}: {schema[name]}", "", note)
-            elif role != "doc" or call.is_given(role):
+            elif role != "doc" or role in call.given:
                 note = f"column {name!r} (--{role}) not found.{hint(name, schema)}"
                 yield Row("columns", role, None, "error", note)
     used = {*chain.from_iterable(roles.values())}
@@ -219,15 +219,12 @@ def _ties(counts: Mapping[str, Any]) -> Iterator[Row]:
         yield Row("ties", f"share of {name.replace('_', ' ')}", share, *state)
 
 
-def _next(
-    call: Call, roles: Mapping[str, list[str]], assumed: Mapping[str, str], logs: list[str],
-    rows: list[Row],
-) -> Row:  # fmt: skip
+def _next(call: Call, roles: Mapping[str, list[str]], logs: list[str], rows: list[Row]) -> Row:
     """Return the row with the command to run next."""
     named = (
         "judgments", "run_file", "input_format", "query", "doc", "score", "position", "label", "run"
     )  # fmt: skip
-    options = {name: call.given[name] for name in named if call.is_given(name)} | {**assumed}
+    options = {name: call.given[name] for name in named if name in call.given}
     options |= {"by": roles["by"]} if roles["by"] else {}
     errors = [row.what for row in rows if row.state == "error"]
     options |= {"duplicates": "max"} if "repeated" in errors else {}

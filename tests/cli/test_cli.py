@@ -220,7 +220,7 @@ def test_all_metrics_are_listed() -> None:
     listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
     assert sorted(listed) == sorted(ALIASES)
     assert all(text.endswith(".") for text in table["definition"])
-    code, out, _ = run("metrics")
+    code, out, _ = run("metrics", "--wide")
     assert code == 0
     assert len(out.splitlines()) == 1 + len(REGISTER)
     assert json.loads(run("metrics", "--format", "json")[1])[0]["metric"] == min(REGISTER)
@@ -232,9 +232,8 @@ def test_version() -> None:
     assert out[0].isdigit()
 
 
-@pytest.mark.parametrize("package", ["click", "rich"])
-def test_without_the_extra(tmp_path: Path, package: str) -> None:
-    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})", "utf-8")
+def test_without_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError(name='click')", "utf-8")
     process = start("--version", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     _, err = process.communicate()
     assert process.returncode == 2

@@ -94,7 +94,7 @@ def test_a_new_parameter_is_an_option(monkeypatch: pytest.MonkeyPatch, tmp_path:
     given: list[Any] = []
 
     def compare(values: Any, metrics: Any = None, *, baseline: Any = None, run: str = "run",
-                step: int = 3) -> pl.DataFrame:  # fmt: skip
+                query: Any = "query", by: Any = None, step: int = 3) -> pl.DataFrame:  # fmt: skip
         given.append(step)
         return pl.DataFrame({"step": [step]})
 
@@ -111,7 +111,7 @@ def test_a_new_parameter_is_an_option(monkeypatch: pytest.MonkeyPatch, tmp_path:
     try:
         assert "--step INTEGER" in page("compare")
         pl.DataFrame({"run": ["a"], "query": 1, "ap": 0.5}).write_csv(tmp_path / "values.csv")
-        assert run("compare", tmp_path / "values.csv", "--step", 7, "--format", "csv")[:2] == (
+        assert run("compare", "--values", tmp_path / "values.csv", "--step", 7, "--format", "csv")[:2] == (
             0, "step\n7\n"
         )  # fmt: skip
         assert given == [7]

@@ -109,7 +109,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
     },
     "summarize": {
         'log.parquet -m "ndcg@10 ap"': lambda d: pr.summarize(d.values, BOTH),
-        "values.parquet": lambda d: pr.summarize(d.values),
         "--values values.parquet": lambda d: pr.summarize(d.values),
         'log.parquet -m "ndcg@10 ap" --weight traffic --cluster user --confidence 0.9 --repeated '
         "--details": lambda d: pr.summarize(
@@ -127,11 +126,13 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         "log.parquet -m ndcg@3 --conventions lightgbm --by country": lambda d: pr.summarize(
             pr.per_query(d.log, "ndcg@3", by="country", conventions="lightgbm"), by="country"
         ),
-        '"m*.parquet"': lambda d: pr.summarize(d.values, BOTH),
+        '--values "m*.parquet"': lambda d: pr.summarize(d.values, BOTH),
         "log.parquet -m ap --by run": lambda d: pr.summarize(d.values, "ap"),
     },
     "compare": {
-        "values.parquet --baseline old": lambda d: pr.compare(d.values, BOTH, baseline="old"),
+        "--values values.parquet --baseline old": lambda d: pr.compare(
+            d.values, BOTH, baseline="old"
+        ),
         'log.parquet -m "ndcg@10 ap" --baseline new --margin 2% --no-correction --slices "country '
         'traffic" --min-queries 2 --details': lambda d: pr.compare(
             d.values,
@@ -143,10 +144,10 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             min_queries=2,
             details=True,
         ),
-        "values.parquet -m ap --margin 0.3 --weight traffic --cluster user": lambda d: pr.compare(
-            d.values, "ap", margin=0.3, weight="traffic", cluster="user"
+        "--values values.parquet -m ap --margin 0.3 --weight traffic --cluster user": lambda d: (
+            pr.compare(d.values, "ap", margin=0.3, weight="traffic", cluster="user")
         ),
-        '"m*.parquet" -m ap --baseline old --repeated': lambda d: pr.compare(
+        '--values "m*.parquet" -m ap --baseline old --repeated': lambda d: pr.compare(
             d.values, "ap", baseline="old", repeated=True
         ),
         "renamed.parquet -m ap --query q --doc d --score s --label g --run day --baseline 1": lambda d: (
@@ -162,13 +163,15 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         'log.parquet -m "ndcg@10 ap" --cluster user --weight traffic --details': lambda d: (
             pr.leaderboard(d.values, BOTH, cluster="user", weight="traffic", details=True)
         ),
-        "values.parquet -m ap --by country": lambda d: pr.leaderboard(d.values, "ap", by="country"),
+        "--values values.parquet -m ap --by country": lambda d: pr.leaderboard(
+            d.values, "ap", by="country"
+        ),
     },
     "power": {
-        "values.parquet --baseline old --difference 0.05": lambda d: pr.power(
+        "--values values.parquet --baseline old --difference 0.05": lambda d: pr.power(
             d.values, baseline="old", difference=0.05
         ),
-        'values.parquet -m ap --n "10 20"': lambda d: pr.power(d.values, "ap", n=[10, 20]),
+        '--values values.parquet -m ap --n "10 20"': lambda d: pr.power(d.values, "ap", n=[10, 20]),
     },
     "check": {
         "log.parquet --baseline old --slices country --min-queries 2 "
@@ -186,8 +189,11 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             ],
             RULES,
         ),
-        "values.parquet --weight traffic --cluster user --rule 'ap >= 0.01'": lambda d: pr.check(
-            pr.summarize(d.values, weight="traffic", cluster="user", details=True), ["ap >= 0.01"]
+        "--values values.parquet --weight traffic --cluster user --rule 'ap >= 0.01'": lambda d: (
+            pr.check(
+                pr.summarize(d.values, weight="traffic", cluster="user", details=True),
+                ["ap >= 0.01"],
+            )
         ),
     },
     "movers": {

@@ -55,7 +55,7 @@ def test_failures_are_first_with_a_reason(lists: pl.DataFrame, tmp_path: Path) -
     ])  # fmt: skip
     loss.write_parquet(tmp_path / "loss.parquet")
     rules = ("queries >= 2", "difference(ap) >= 0", "difference(rr) >= 0")
-    gate = ["check", tmp_path / "loss.parquet", "--baseline", "old"]
+    gate = ["check", "--values", tmp_path / "loss.parquet", "--baseline", "old"]
     code, out, err = run(
         *gate, *(p for rule in rules for p in ("--rule", rule)), "--format", "json"
     )
@@ -87,23 +87,25 @@ def test_a_table_names_its_conventions(log: Path, tmp_path: Path, ending: str) -
     )  # fmt: skip
     assert code == 0, err
     means = pr.evaluate(pl.read_parquet(log), "ndcg@3", by="run", conventions="lightgbm")
-    summary = actual("summarize", table)
+    summary = actual("summarize", "--values", table)
     assert summary["mean"].to_list() == pytest.approx(means["ndcg@3"].to_list())
-    code, _, err = run("summarize", table, "--conventions", "polars_rank")
+    code, _, err = run("summarize", "--values", table, "--conventions", "polars_rank")
     assert (code, err) == (
-        2, "Error: --conventions is for logs; the input has per-query values\n"
+        2, "Error: --conventions is for logs, and --values has per-query values; omit one of them\n"
     )  # fmt: skip
 
 
 def test_without_runs(tmp_path: Path) -> None:
     table = pl.DataFrame({"query": [1, 2, 3], "run": ["a", "b", "b"], "rr": [1.0, 0.5, 0.0]})
     table.write_parquet(tmp_path / "table.parquet")
-    by_run = actual("summarize", tmp_path / "table.parquet")
+    by_run = actual("summarize", "--values", tmp_path / "table.parquet")
     assert by_run.select("run", "mean").rows() == [("a", 1.0), ("b", 0.25)]
-    code, out, err = run("summarize", tmp_path / "table.parquet", "--run", "", "--format", "json")
+    code, out, err = run(
+        "summarize", "--values", tmp_path / "table.parquet", "--run", "", "--format", "json"
+    )
     assert (code, err) == (0, "")
     table.drop("run").write_parquet(tmp_path / "table.parquet")
-    whole = actual("summarize", tmp_path / "table.parquet")
+    whole = actual("summarize", "--values", tmp_path / "table.parquet")
     assert whole["mean"].to_list() == [0.5]
     assert whole.to_dicts() == json.loads(out)
 
@@ -129,7 +131,9 @@ def test_exit_codes_of_a_gate(table: Path, rule: str) -> None:
     for options, expected in (
         ([], strict), (["--undecided", "fail"], strict), (["--undecided", "pass"], lenient),
     ):  # fmt: skip
-        code, out, err = run("check", table, "--rule", rule, "--format", "json", *options)
+        code, out, err = run(
+            "check", "--values", table, "--rule", rule, "--format", "json", *options
+        )
         assert [row["verdict"] for row in json.loads(out)] == verdicts
         assert (code, err) == (expected, "1 of 1 checks failed\n" if expected else "")
 
@@ -140,7 +144,7 @@ def test_a_lost_group_fails_a_gate(lists: pl.DataFrame, tmp_path: Path) -> None:
     lost.write_parquet(tmp_path / "lost.parquet")
     junit, markdown = tmp_path / "gate.xml", tmp_path / "gate.md"
     code, _, err = run(
-        "check", tmp_path / "lost.parquet", "-m", "ap", "--baseline", "old", "--slices", "country",
+        "check", "--values", tmp_path / "lost.parquet", "-m", "ap", "--baseline", "old", "--slices", "country",
         "--rule", "difference(ap) >= -9 where(country=US)", "--undecided", "pass",
         "--junit", junit, "--markdown", markdown,
     )  # fmt: skip
@@ -156,24 +160,26 @@ def test_rules_of_a_file(table: Path, tmp_path: Path) -> None:
     text = '[[rules]]\nrule = "rr >= 0.7"\n[[rules]]\nrule = "rr > 0"\nwhere = {run = "a"}\n'
     pl.read_csv(table).with_columns(run=pl.lit("a")).write_csv(table)
     file.write_text('undecided = "pass"\n' + text, "utf-8")
-    code, out, _ = run("check", table, "--rules", file, "--rule", "queries >= 4", "--format", "csv")
+    code, out, _ = run(
+        "check", "--values", table, "--rules", file, "--rule", "queries >= 4", "--format", "csv"
+    )
     assert (code, [line.split(",")[0] for line in out.splitlines()]) == (
         0, ["rule", "rr >= 0.7", "rr > 0", "queries >= 4"]
     )  # fmt: skip
-    assert run("check", table, "--rules", file, "--undecided", "fail")[0] == 1
+    assert run("check", "--values", table, "--rules", file, "--undecided", "fail")[0] == 1
     file.write_text(text, "utf-8")
-    assert run("check", table, "--rules", file)[0] == 1
+    assert run("check", "--values", table, "--rules", file)[0] == 1
     file.write_text(text.replace('"a"', '"gone"'), "utf-8")
-    assert run("check", table, "--rules", file, "--undecided", "pass")[0] == 1
+    assert run("check", "--values", table, "--rules", file, "--undecided", "pass")[0] == 1
     file.write_text('undecided = "perhaps"\n' + text, "utf-8")
-    code, _, err = run("check", table, "--rules", file)
+    code, _, err = run("check", "--values", table, "--rules", file)
     assert (code, "perhaps" in err) == (2, True)
 
 
 def test_reports(table: Path, tmp_path: Path) -> None:
     junit, markdown = tmp_path / "gate.xml", tmp_path / "gate.md"
     markdown.touch()  # as the summary of a job on a build server
-    arguments = ["check", table, "--rule", "rr >= 0.2", "--rule", "rr >= 0.7", "--rule", "rr > 2",
+    arguments = ["check", "--values", table, "--rule", "rr >= 0.2", "--rule", "rr >= 0.7", "--rule", "rr > 2",
                  "--junit", junit, "--markdown", markdown]  # fmt: skip
     assert run(*arguments)[0] == 1
     (suite,) = ElementTree.parse(junit).getroot()
@@ -190,7 +196,9 @@ def test_reports(table: Path, tmp_path: Path) -> None:
     assert run(*arguments, "--undecided", "pass", "--overwrite")[0] == 1
     (suite,) = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
-    code, _, err = run("check", table, "--rule", "rr > 0", "--junit", table, "--overwrite")
+    code, _, err = run(
+        "check", "--values", table, "--rule", "rr > 0", "--junit", table, "--overwrite"
+    )
     assert (code, "is an input; write to another file" in err) == (2, True)
     assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "gate.xml", "gate.md"}
 
@@ -198,7 +206,7 @@ def test_reports(table: Path, tmp_path: Path) -> None:
 def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
     table = pl.DataFrame({"query": [1, 1, 2], "run": ["a", "a", "b"], "rr": [1.0, 0.5, 0.0]})
     table.write_parquet(tmp_path / "table.parquet")
-    code, out, err = run("compare", tmp_path / "table.parquet", "--baseline", "a")
+    code, out, err = run("compare", "--values", tmp_path / "table.parquet", "--baseline", "a")
     assert (code, out) == (2, "")
     assert "duplicate rankings" in err and "in 2 rows, e.g. {'run': 'a', 'query': 1}" in err
 
