@@ -444,6 +444,10 @@ def _definition(name: str, parameter: str) -> Definition[...]:
     return REGISTER[name]
 
 
+#: Tools without a preset, and where they are explained.
+_IN_GUIDE = {"recbole": " For RecBole, see the page tasks/recbole of the guide."}
+
+
 @cache
 def _spellings() -> Mapping[str, Conventions]:
     """Return the presets by plain names, such as "lightgbm" and "sklearn"."""
@@ -471,6 +475,7 @@ def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conve
     if preset is None:
         known = sorted(_PRESET_OF)
         close = hint(conventions, known) if isinstance(conventions, str) else ""
+        close = _IN_GUIDE.get(str(conventions).lower(), close)
         raise ArgumentError(
             f"unknown preset {short(conventions)} (`{parameter}`); available: "
             f"{', '.join(known)}.{close}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from polars_rank.cli.options import PANELS, Option, of_function, own, parameters_of, texts
+from polars_rank.cli.options import Option, of_function, own, parameters_of, texts
 from polars_rank.conventions import Definitions
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Command(NamedTuple):
         return self.reads != "runs" or bool({"metric", "metrics"} & {*parameters})
 
     def parameters(self) -> list[click.Parameter]:
-        """Return the arguments, and the options in the order of their panels."""
+        """Return the arguments and the options."""
         known: dict[str, Any] = {}
         for special in self.own:
             option: Any = own(special) if isinstance(special, str) else special
@@ -85,8 +85,7 @@ class Command(NamedTuple):
             known.pop("metrics", None)
         if self.reads:
             known["logs"] = click.Argument(["logs"], nargs=-1, metavar="[LOG]...")
-        panels = {each: getattr(each, "panel", None) for each in known.values()}
-        return sorted(panels, key=lambda each: [None, *PANELS].index(panels[each]))
+        return [*known.values()]
 
     def _options(self) -> Iterator[Option]:
         """Yield the options of the command, some of which may have the same name."""
@@ -120,7 +119,8 @@ def _path(name: str, metavar: str, *, nargs: int = 1, required: bool = True) -> 
 EVALUATION: Mapping[str, Command] = {
     "evaluate": Command("evaluate", "log", (
         'log.parquet -m "ndcg@10 ap rr"',
-        "run.txt --judgments qrels.txt -m ap --conventions trec_eval",
+        "run.txt --judgments qrels.txt -m ap",
+        "log.parquet -m ap --conventions trec_eval",
     ), spark=True),
     "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
     "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
@@ -130,7 +130,7 @@ EVALUATION: Mapping[str, Command] = {
         also=("explain_difference",), without=("metric", "a", "b"),
         own=(click.Argument(["metric"]), "versus"), runs="special:explain"),
     "identify": Command("identify", "log", (
-        "run.txt --judgments qrels.txt --metric ndcg@10 --value 0.5772",
+        "run.txt --judgments qrels.txt -m ndcg@10 --value 0.5772",
         "log.parquet --metric ndcg@10 --value bm25=0.5772",
     ), without=("value",), own=("value", "per_query"), runs="special:identify",
         minor=("queries", "code"), folds=True),
@@ -139,7 +139,7 @@ EVALUATION: Mapping[str, Command] = {
         own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics",
         folds=True),
     "referee": Command("referee", "", (
-        "my_eval:ndcg", 'my_eval.py:ndcg --signature "grades, run" --expect trec_eval',
+        "my_eval:ndcg", "my_eval:ndcg --signature grades,run --expect trec_eval",
     ), about="Find the definition and the defects of a metric function; exit with 1 for defects."
         "\n\nFUNCTION is an import path, such as my_eval:ndcg or my_eval.py:ndcg.",
         writes="folder", without=("function",),

@@ -31,14 +31,14 @@ from polars_rank.io.files import read_toml
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
 
-#: Panels of the help in their order, after the options without a panel.
-PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
-    "Input", "Columns", "Definitions", "Engine", "Output"
-)  # fmt: skip
+#: Panels of the help in their order, after the options without a panel. `polars-rank help TOPIC`
+#: has the options of the panels that are topics.
+PANELS = INPUT, DEFINITIONS, ENGINE, OUTPUT = "Input", "Definitions", "Engine", "Output"
+TOPICS = {"input": INPUT, "definitions": DEFINITIONS}
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
     **dict.fromkeys(("fractional", "negative", "fields", "layout", "memory"), INPUT),
-    **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
+    **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), INPUT),
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
 #: Short names of options.
@@ -350,16 +350,16 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "value": (
         None, Kind("[RUN=]NUMBER", several=True), "Number of another tool, or one per run.",
     ),
-    "per_query": (INPUT, _TABLE, "Values of queries by another tool, instead of --value."),
+    "per_query": (None, _TABLE, "Values of queries by another tool, instead of --value."),
     "rule": (
         None, Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).',
     ),
     "rules": (None, _PATH, "TOML file of rules."),
-    "baseline": (INPUT, _PATH, "Baseline file.", "baseline.jsonl"),
-    "corpus": (INPUT, _PATH, "Corpus, to find unknown ids in the golden file."),
+    "baseline": (None, _PATH, "Baseline file.", "baseline.jsonl"),
+    "corpus": (None, _PATH, "Corpus, to find unknown ids in the golden file."),
     "update_baseline": (OUTPUT, _FLAG, "Write the baseline, if no rule fails."),
     "accept_loss": (OUTPUT, _TEXT, "Reason for writing the baseline although a rule fails."),
-    "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
+    "values": (None, _TABLE, "Per-query values, instead of LOG."),
     "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
     "run_file": (
         INPUT, Kind("[NAME=]FILE", lambda _, texts: [*texts], several=True),
@@ -377,7 +377,7 @@ _OWN: dict[str, tuple[Any, ...]] = {
         INPUT, _choice("raise", "ignore"),
         "Treatment of columns that the first Parquet file lacks.", "raise",
     ),
-    "progress": (INPUT, _FLAG, "Show progress bars in a terminal.", True),
+    "progress": (OUTPUT, _FLAG, "Show progress bars in a terminal.", True),
     "engine": (
         ENGINE, _choice("polars", "spark"), "Polars on this machine, or Spark (extra spark).",
         "polars",

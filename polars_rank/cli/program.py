@@ -6,7 +6,8 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any
 
 import click
@@ -14,23 +15,41 @@ import click
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
 from polars_rank.cli.commands import EVALUATION, FILES, REPORTS, STATISTICS, Command
-from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say
-from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, Option
+from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say, show
+from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, TOPICS, Option
 from polars_rank.errors import hint
 from polars_rank.frames.tables import schema_of
 
 #: The last lines of the help.
-_EXIT_CODES = (
+_EPILOG = (
+    "polars-rank help input and polars-rank help definitions list options of many commands.\n\n"
     "Exit codes: 0 success; 1 a rule of check or gate failed, or referee found a defect; 2 any "
     "other error; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
 )
 
 
-#: What a command reads, in its help.
-_READS = (
-    "Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs with "
-    "--judgments; - for standard input."
-)
+#: Options that people know from elsewhere, and the options with these meanings.
+_MEANT = {
+    **dict.fromkeys(("--qrels", "--qrel", "--judgements", "--gold", "--labels"), "--judgments"),
+    **dict.fromkeys(("--results", "--result", "--runs", "--run-files", "--runfile"), "--run-file"),
+    **dict.fromkeys(("--group-by", "--groupby", "--groups"), "--by"),
+    **dict.fromkeys(("--preset", "--convention"), "--conventions"),
+    **dict.fromkeys(("--relevance-level", "--threshold", "--min-rel"), "--rel"),
+    **dict.fromkeys(("--force", "--replace"), "--overwrite"),
+    "--metric": "--metrics", "--metrics": "--metric", "-k": "--k", "--measures": "--metrics",
+    "--out": "--output", "--alpha": "--confidence", "--per-query": "--values",
+}  # fmt: skip
+_CUTOFFS = ("--k", "-k", "--cutoff", "--at", "--top-k", "--depth")
+#: What the options of a topic are about, in one line, and in its help.
+_TOPICS = {
+    "input": "formats, judgments and names of columns",
+    "definitions": "ties, undefined values and others",
+}
+_ABOUT = {
+    "input": "LOG is Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC "
+    "runs with --judgments; - for standard input. These options say how it is read.",
+    "definitions": "These options change definitions of metrics, which differ between tools.",
+}
 
 
 class Leaf(click.Command):
@@ -44,22 +63,31 @@ class Leaf(click.Command):
         self.command = command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, what the command reads, and the options by panel."""
+        """Write the examples, and the options by panel: first those of the examples."""
+        examples = self.command.examples
         with formatter.section("Examples"):
-            for example in self.command.examples:
+            for example in examples:
                 formatter.write(f"  $ {ctx.command_path} {example}".rstrip() + "\n")
-        if self.command.reads:
-            values = "Log or per-query values. " if self.command.reads == "values" else ""
-            with formatter.section("Input files"):
-                formatter.write_dl([("LOG", values + _READS)], col_max=26)
-        for panel in (None, *PANELS):
-            options = [
-                each.get_help_record(ctx) for each in self.get_params(ctx)
-                if isinstance(each, click.Option) and getattr(each, "panel", OUTPUT) == panel
-            ]  # fmt: skip
+        words = " ".join(examples).replace("=", " ").split()
+        panels: dict[str, list[Any]] = {panel: [] for panel in ("Options", *PANELS)}
+        for each in self.get_params(ctx):
+            places = [words.index(name) for name in each.opts if name in words]
+            panel = "Options" if places else getattr(each, "panel", OUTPUT) or "Options"
+            if isinstance(each, click.Option) and (record := each.get_help_record(ctx)):
+                panels[panel].append((min(places, default=len(words)), record))
+        program = ctx.find_root().command_path
+        topics = [
+            (panel, f"{_TOPICS[topic]}: {program} help {topic}")
+            for topic, panel in TOPICS.items() if panels.pop(panel)
+        ]  # fmt: skip
+        for panel, options in panels.items():
             if options:
-                with formatter.section(panel or "Options"):
-                    formatter.write_dl([each for each in options if each], col_max=26)
+                with formatter.section(panel):
+                    ordered = sorted(options, key=itemgetter(0))
+                    formatter.write_dl([record for _, record in ordered], col_max=26)
+        if topics:
+            with formatter.section("More options"):
+                formatter.write_dl(topics)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; raise an error for an empty one, which would be ignored."""
@@ -76,7 +104,16 @@ class Leaf(click.Command):
                 ctx.fail("an argument is empty; name a file, or omit it")
             if options[name].name not in MAY_BE_EMPTY:
                 ctx.fail(f"{name} is empty; give it a value, or omit it")
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = _MEANT.get(error.option_name.lower(), "").split()
+            for name in {*meant} & {*options}:
+                ctx.fail(f"No such option {error.option_name}; use {name}")
+            if error.option_name in _CUTOFFS and {"--metric", "--metrics"} & {*options}:
+                advice = "the cutoff is part of the metric, e.g. ndcg@10"
+                ctx.fail(f"No such option {error.option_name}; {advice}")
+            raise
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command: call its function with its options, and write the result."""
@@ -115,11 +152,14 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of the commands."""
-        return [*self.rows()]
+        return [*self.rows(), "help"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return a command."""
         name = cmd_name.replace("_", "-")
+        if name == "help":
+            topic = click.Argument(["topic"], required=False, metavar="[COMMAND|TOPIC]")
+            return click.Command(name, params=[topic], callback=self.help_of)
         if name not in self.commands and name in (rows := self.rows()):
             self.commands[name] = Leaf(name, rows[name])
         return self.commands.get(name)
@@ -131,6 +171,24 @@ class Program(click.Group):
                 formatter.write_dl(
                     [(name, each.text.partition("\n")[0]) for name, each in rows.items()]
                 )
+
+    def help_of(self, topic: str | None) -> None:
+        """Print the help of the program, of a command, or of a topic."""
+        ctx = click.get_current_context().find_root()
+        if topic not in TOPICS:
+            name, command, _ = self.resolve_command(ctx, [topic]) if topic else ("", self, [])
+            sub = click.Context(command, parent=ctx, info_name=name) if topic else ctx
+            show(command.get_help(sub))
+            return
+        formatter = ctx.make_formatter()
+        formatter.write_text(_ABOUT[topic])
+        options: dict[Any, Any] = {}
+        for each in chain.from_iterable(row.parameters() for row in self.rows().values()):
+            if getattr(each, "panel", None) == TOPICS[topic]:
+                options.setdefault(each.name, each.get_help_record(ctx))
+        with formatter.section("Options"):
+            formatter.write_dl([*options.values()], col_max=26)
+        show(formatter.getvalue().rstrip())
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return a command and its arguments; raise an error that suggests a name."""
@@ -175,7 +233,7 @@ class Program(click.Group):
 app: Program = Program(
     {"Evaluation": EVALUATION, "Statistics": STATISTICS, "Reports": REPORTS,
      "Files and fusion": FILES},
-    name="polars-rank", help="Evaluate search and recommendation rankings.", epilog=_EXIT_CODES,
+    name="polars-rank", help="Evaluate search and recommendation rankings.", epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.")],
 )  # fmt: skip

@@ -130,7 +130,7 @@ def read(name: str, tool: str = "") -> Metric:
     if function is None:
         found = numbered(name, stem, tool) if at is None else None
         if found is None:
-            raise _unknown(stem)
+            raise _unknown(stem, at or "")
         function, parameters = found
     given = _arguments(name, match["arguments"])
     function, others = with_parameters(name, stem, function, given)
@@ -173,9 +173,8 @@ def expand(name: str) -> list[str]:
     match = re.fullmatch(_CUTOFFS, name)
     if match is None:
         return expanded(name)
-    return [
-        f"{match['name']}{k.strip()}{match['level'] or ''}" for k in match["cutoffs"].split(",")
-    ]
+    level, cutoffs = match["level"] or "", match["cutoffs"].split(",")
+    return [f"{match['name']}{k.strip()}{level}" for k in cutoffs]
 
 
 def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
@@ -309,18 +308,19 @@ def function_of(name: str) -> str | None:
     return None if match is None else FUNCTIONS_OF.get(match["name"].lower())
 
 
-def _unknown(name: str) -> ArgumentError:
-    if name.lower() in MEANINGS:
-        return ArgumentError(f"{name!r} is ambiguous; {instead(name)}")
+def _unknown(name: str, at: str) -> ArgumentError:
     if advice := instead(name):
-        return ArgumentError(f"{name!r} is not a metric; {advice}")
+        what = "ambiguous" if name.lower() in MEANINGS else "not a metric"
+        return ArgumentError(f"{name!r} is {what}; {advice}")
     if re.fullmatch(r"[\d.]+", name):
-        return ArgumentError(
-            f"{short(name)} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
-        )
+        advice = "write several cutoffs without spaces: 'ndcg@5,10'"
+        return ArgumentError(f"{short(name)} is not a metric; {advice}")
     listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
-    names = [*REGISTER, *ALIASES, *FUNCTIONS_OF]
-    return ArgumentError(f"unknown metric {short(name)}.{hint(name, names) or listed}")
+    text = name if at else name.rstrip("0123456789")  # "ndcg10"
+    at = at or name[len(text) :]
+    known = [text] if find(text)[0] else [*REGISTER, *ALIASES, *FUNCTIONS_OF]
+    close = re.sub(r"'(.*?)'", rf"'\1{at and '@' + at}'", hint(text, known))
+    return ArgumentError(f"unknown metric {short(name)}.{close or listed}")
 
 
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:

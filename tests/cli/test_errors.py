@@ -15,7 +15,7 @@ import polars_rank as pr
 
 #: Command lines and parts of the messages.
 ERRORS = {
-    'evaluate LOG --metrics ndgc@10': "Did you mean 'ndcg'",
+    'evaluate LOG --metrics ndgc@10': "Did you mean 'ndcg@10'",
     'evaluate LOG': "Missing option '--metrics'",
     "evaluate LOG --metrics ap --run ''": 'more than once in a ranking',
     'evaluate LOG --metrics ap --by runs': "Did you mean 'run'",
@@ -28,6 +28,14 @@ ERRORS = {
     'evaluate LOG -m ap --undefined two': '`--undefined` must be one of',
     'evaluate LOG -m ap --undefined ndgc=one': 'Did you mean',
     'evaluate LOG -m ap --lable x': '--label',
+    'evaluate LOG -m ap --qrels q': 'No such option --qrels; use --judgments',
+    'evaluate --results r -m ap': 'No such option --results; use --run-file',
+    'evaluate LOG --metric ap': 'No such option --metric; use --metrics',
+    'movers LOG --metrics ap': 'No such option --metrics; use --metric',
+    'evaluate LOG -m ap --k 10': 'the cutoff is part of the metric, e.g. ndcg@10',
+    'evaluate LOG -m ndcg10': "unknown metric 'ndcg10'. Did you mean 'ndcg@10'?",
+    'evaluate LOG -m ap --conventions RecBole': 'see the page tasks/recbole of the guide',
+    'help compre': "Did you mean 'compare'",
     'explain ndgc': "Did you mean 'ndcg'",
     'explain ndcg LOG': 'name the conventions to compare with: --versus',
     'explain ndcg --format json': '--format needs a LOG',
@@ -55,7 +63,7 @@ ERRORS = {
     'evaluate no.csv -m ap --layout sorted': '--layout needs Parquet files',
     'evaluate no.csv -m ap --memory 1GB': '--memory needs Parquet files',
     'summarize LOG': 'a log needs metrics',
-    'summarize LOG -m ndgc@10': "Did you mean 'ndcg'",
+    'summarize LOG -m ndgc@10': "Did you mean 'ndcg@10'",
     'summarize -m ap': 'missing argument LOG',
     'summarize LOG --values LOG': 'LOG is for logs, and --values has per-query values',
     'summarize --judgments LOG': '--judgments needs rankings',

@@ -74,8 +74,37 @@ def test_each_option_has_a_help_that_fits_in_80_columns(name: str) -> None:
             assert re.match(r"[A-Z\"].{10,}", option.help or ""), option.name
             assert "`" not in option.help, option.name
     lines = page(name).splitlines()
-    assert max(len(line) for line in lines if not line.startswith("  $")) <= 80
+    assert (max(map(len, lines)), len(lines)) <= (80, 50)
+    assert len(lines) <= 50
     assert any(line.startswith(f"  $ polars-rank {name}") for line in lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_are_in_the_help_of_a_command_or_in_that_of_a_topic(name: str) -> None:
+    shown = page(name)
+    topics = re.findall(r"polars-rank help (\w+)$", shown, re.MULTILINE)
+    shown += "".join(run("help", topic)[1] for topic in topics)
+    for option in COMMANDS[name].parameters():
+        if isinstance(option, options.Option):
+            assert re.search(rf"^  .*{option.opts[-1][2:]}\b", shown, re.MULTILINE), option.name
+    listed = re.findall(r"^  (?:-\w, )?(--\S+)", shown, re.MULTILINE)
+    used = re.findall(r" (-\w|--[\w-]+)", " ".join(COMMANDS[name].examples))
+    aliases = {
+        each: option.opts[-1] for option in COMMANDS[name].parameters() for each in option.opts
+    }
+    first = [*dict.fromkeys(aliases[each] for each in used)]
+    assert [each for each in listed if each in first][: len(first)] == first
+
+
+def test_help_of_commands_and_topics() -> None:
+    for topic in options.TOPICS:
+        code, out, err = run("help", topic)
+        assert (code, err) == (0, "")
+        assert max(map(len, out.splitlines())) <= 80
+    assert "--undefined" in run("help", "definitions")[1]
+    assert "--run-file" in run("help", "input")[1]
+    assert run("help", "per-query")[1] == page("per-query")
+    assert run("help")[1] == page("")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -228,7 +228,7 @@ BAD_METRICS = {
     "none": ([], ("`metrics` is empty", "ndcg@10")),
     "twice": (["ap", "ap"], ("duplicate metric 'ap'", "alias")),
     "twice, as a name and as a metric": (["ndcg@5", pr.ndcg(5)], ("duplicate metric 'ndcg@5'",)),
-    "unknown": (["ngcd@10"], ("unknown metric 'ngcd'", "Did you mean", "'ndcg'")),
+    "unknown": (["ngcd@10"], ("unknown metric 'ngcd'", "Did you mean", "'ndcg@10'")),
     "a number": ([10], ("`metrics` must be names of metrics or expressions", "found 10")),
     "called like a key": ([pr.average_precision().alias("query")], ("metric 'query'", ".alias()")),
     "many columns": ([pl.all()], ("must produce one column", ".alias(...)")),

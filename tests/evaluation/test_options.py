@@ -52,6 +52,7 @@ def test_conventions_as_keywords_and_as_a_dictionary() -> None:
         ({"name": "trec_eval"}, "the key 'name', which does not choose a preset"),
         ({"tie": "doc"}, "invalid choice 'tie'.*Did you mean 'ties'"),
         ({"base": "trec"}, "unknown preset 'trec'"),
+        ("RecBole", "see the page tasks/recbole of the guide"),
         ({"ties": "random"}, "`ties` must be one of"),
     ],
 )

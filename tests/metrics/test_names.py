@@ -165,9 +165,11 @@ def test_alias_of_a_metric() -> None:
 
 
 UNREADABLE = {
-    "unknown": ("ngcd@10", "unknown metric 'ngcd'. Did you mean 'ndcg'"),
+    "unknown": ("ngcd@10", "unknown metric 'ngcd'. Did you mean 'ndcg@10'"),
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
     "unknown measure": ("CatalogCoverge", "Did you mean 'catalogcoverage'"),
+    "cutoff without @": ("ndcg10", "unknown metric 'ndcg10'. Did you mean 'ndcg@10'?"),
+    "both": ("recal5", "unknown metric 'recal5'. Did you mean 'recall@5'"),
     "nothing alike": ("xyz", "unknown metric 'xyz'. pr.list_metrics() and the command"),
     "context precision of ragas": (
         "context_precision",
