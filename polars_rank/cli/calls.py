@@ -149,10 +149,11 @@ class Call:
         name = self.command.function
         return public(name)(*tables, **{**self.arguments(name), **arguments})
 
-    def baseline(self, schema: pl.Schema) -> dict[str, Any]:
-        """Return the baseline, if there is one, as a value of the column of runs."""
+    def baseline(self, table: Any) -> dict[str, Any]:
+        """Return the baseline, if there is one, as a value of the column of runs of a table."""
         if "baseline" not in self.given:
             return {}
+        schema = schema_of(table)
         column = str(Columns.find(schema, {"run": self.run}, optional=()).run)
         text, dtype = self.given["baseline"], schema[column]
         try:
@@ -267,20 +268,15 @@ class Call:
 
     # Spark
 
-    @cached_property
-    def on_spark(self) -> bool:
-        """Whether the engine is Spark."""
-        is_spark, options = self.given.get("engine") == "spark", {"master", "remote"}
-        if options & {*self.given} and not is_spark:
-            misused("--master and --remote need --engine spark")
-        if options <= {*self.given}:
-            misused("use either --master or --remote")
-        return is_spark
-
     def rows(self) -> Any:
         """Scan the log as a LazyFrame or a Spark DataFrame."""
-        if not self.on_spark:
+        servers = {"master", "remote"} & {*self.given}
+        if self.given.get("engine") != "spark":
+            if servers:
+                misused("--master and --remote need --engine spark")
             return self.scan()
+        if len(servers) > 1:
+            misused("use either --master or --remote")
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         logs = self.given.get("logs", ())
@@ -322,7 +318,7 @@ class Call:
         arguments = self.arguments(function)
         arguments |= {"run": run, "query": query, "by": groups or None, "metrics": asked or None}
         if "baseline" in known:
-            arguments |= self.baseline(schema_of(table))
+            arguments |= self.baseline(table)
         return table, arguments
 
     def _check_log(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
@@ -349,7 +345,7 @@ class Call:
         paged: bool = False, markdown: Callable[[pl.DataFrame], str] | None = None,
     ) -> None:  # fmt: skip
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
-        if self.on_spark:
+        if self.given.get("engine") == "spark":
             from polars_rank.spark.sessions import fetched  # noqa: PLC0415  (an extra)
 
             result = fetched(result)

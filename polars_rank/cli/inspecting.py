@@ -31,7 +31,7 @@ _COMMON_NAMES = {
     "query": ("qid", "query_id", "queryid", "topic", "topic_id", "session_id", "user_id", "user"),
     "doc": sorted(IDS),
     "score": ("prediction", "pred", "y_pred", "relevance_score", "similarity", "sim", "logit"),
-    "position": POSITIONS[1:],
+    "position": POSITIONS,
     "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
     "run": sorted(RUNS),
 }
@@ -39,20 +39,36 @@ _COMMON_NAMES = {
 _MAX_LABELS = _MAX_RUNS = 12
 #: Facts about a run begin with this text.
 _RUN = "queries of "
-#: Kinds of invalid rows → remedies.
-_REMEDIES = {
-    "null_query": "drop these rows, or set an id",
-    "null_doc": 'drop these rows, or use --doc ""',
-    "bad_score": "NaN or infinite; use null for documents that were not retrieved",
-    "bad_label": "NaN or infinite; use null for unjudged documents",
-    "repeated": "duplicate documents in a ranking; use --duplicates max or first",
-}
 #: Orders of rows → how a log in this order is evaluated.
 _LAYOUTS = {
     "sorted": "streams in constant memory",
     "adjacent": "streams in constant memory, plus 8 bytes per ranking",
     "shuffled": "sorted on disk first, within --memory",
 }
+#: The parts of the result, in their order.
+_PARTS = ("files", "columns", "size", "rankings", "labels", "ties", "invalid", "next")
+#: Counts: part, what, name, state and note. Those with a state are only shown if they are not 0.
+_COUNTS = (
+    ("size", "rows", "rows", "", ""),
+    ("rankings", "shortest length", "shortest", "", ""),
+    ("rankings", "median length", "median_length", "", ""),
+    ("rankings", "mean length", "mean_length", "", ""),
+    ("rankings", "longest length", "longest", "", ""),
+    ("labels", "judged share", "judged_share", "", "of the retrieved documents"),
+    ("labels", "not retrieved", "not_retrieved", "note", "judged documents without a score"),
+    ("labels", "nothing relevant", "barren_rankings", "note", "rankings; see --undefined"),
+    ("labels", "nothing retrieved", "unretrieved_rankings", "note", "rankings"),
+    ("ties", "share of tied rankings", "tied_rankings", "", "ordered by --ties"),
+    ("ties", "share of tied documents", "tied_documents", "", "see pr.diagnostics.tie_bands"),
+    ("invalid", "null query", "null_query", "error", "drop these rows, or set an id"),
+    ("invalid", "null doc", "null_doc", "error", 'drop these rows, or use --doc ""'),
+    ("invalid", "bad score", "bad_score", "error",
+     "NaN or infinite; use null for documents that were not retrieved"),
+    ("invalid", "bad label", "bad_label", "error",
+     "NaN or infinite; use null for unjudged documents"),
+    ("invalid", "repeated", "repeated", "error",
+     "duplicate documents in a ranking; use --duplicates max or first"),
+)  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -71,18 +87,25 @@ def inspect(call: Call) -> None:
     schema = schema_of(call.scan_as_is())
     assumed = _assumed(call, schema)
     call.given |= assumed
-    roles = _roles(call, schema)
+    run = call.run if "run" in call.given or call.run in schema else None
+    values = "position" if "position" in call.given else "score"
+    roles = {
+        "run": [run] if run else [], "by": [*without_run(call.names("by"), run)],
+        "query": call.names("query"), "doc": [call.given.get("doc") or "doc"],
+        values: _names(call, values, schema), "label": call.names("label"),
+    }  # fmt: skip
     read = call.files_read.values() if {"run_file", "judgments"} & {*call.given} else ()
     rows = [Row("files", "read", text) for each in read for text in each.sentences()]
     rows += _columns(call, schema, roles, assumed)
     if not any(row.state == "error" for row in rows):
         try:
-            rows += _contents(call, roles)
+            rows += _contents(call, [*roles["run"], *roles["by"]], run)
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(error, call.ctx)))
-    command = _next(call, roles, logs, rows)
-    is_text = call.form in ("table", "markdown")
+    rows.sort(key=lambda row: _PARTS.index(row.part))
+    command = _next(call, roles["by"], logs, rows)
     rows += [] if call.form == "table" else [command]
+    is_text = call.form in ("table", "markdown")
     shown = [row._replace(value=_text(row, rounded=is_text)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
     call.put(table, after=["", f"Next{command.note and ', '}{command.note}: {command.value}"])
@@ -91,38 +114,22 @@ def inspect(call: Call) -> None:
         raise click.exceptions.Exit(MISUSED)
 
 
-def _assumed(call: Call, schema: pl.Schema) -> dict[str, str]:
-    """Return columns with common names, by role, for missing ones that the user did not name."""
-    columns = {name.lower(): name for name in schema}
-    assumed = {}
-    for role in ("query", "doc", "score", "label", "run"):
-        other = "position" if role == "score" else role
-        is_known = role in call.given or (role in ("score", "run") and other in call.given)
-        if is_known or {*_names(call, role, schema)} <= {*schema}:
-            continue
-        for each in dict.fromkeys((role, other)):
-            found = [columns[name] for name in _COMMON_NAMES[each] if name in columns]
-            if found:
-                assumed[each] = found[0]
-                break
-    return assumed
-
-
 def _names(call: Call, role: str, schema: pl.Schema) -> list[str]:
     """Return the columns of a role, without the minus in front of descending scores."""
-    names = [str(call.run)] if role == "run" else call.names(role)
+    names = call.names(role) or [role]
     return [name if name in schema else name.removeprefix("-") for name in names]
 
 
-def _roles(call: Call, schema: pl.Schema) -> dict[str, list[str]]:
-    """Return the columns of each role, including missing ones."""
-    run = call.run if "run" in call.given or call.run in schema else None
-    values = "position" if "position" in call.given else "score"
-    return {
-        "run": [run] if run else [], "by": [*without_run(call.names("by"), run)],
-        "query": call.names("query"), "doc": [call.given.get("doc") or "doc"],
-        values: _names(call, values, schema), "label": call.names("label"),
-    }  # fmt: skip
+def _assumed(call: Call, schema: pl.Schema) -> dict[str, str]:
+    """Return columns with common names, by role, for missing ones that the user did not name."""
+    assumed: dict[str, str] = {}
+    columns = {name.lower(): name for name in schema}
+    for roles in (("query",), ("doc",), ("score", "position"), ("label",), ("run",)):
+        if not {*roles} & {*call.given} and not {*_names(call, roles[0], schema)} <= {*schema}:
+            names = ((role, name) for role in roles for name in _COMMON_NAMES[role])
+            found = [(role, columns[name]) for role, name in names if name in columns]
+            assumed |= dict(found[:1])
+    return assumed
 
 
 def _columns(
@@ -143,102 +150,61 @@ def _columns(
         yield Row("columns", "others", ", ".join(others))
 
 
-def _contents(call: Call, roles: Mapping[str, list[str]]) -> list[Row]:
-    """Count rankings, labels, ties and invalid rows."""
-    runs, rel = roles["run"], call.given.get("rel", 1)
-    groups, run = [*runs, *roles["by"]], next(iter(runs), None)
-    rows = call.scan(groups)
-    names = ("query", "doc", "score", "label", "position")
-    options = {name: call.given[name] for name in names if name in call.given}
-    evaluation = Evaluation.of(schema_of(rows), None, by=groups, run=run, **options)
-    known = evaluation.read(rows)
-    layout = find_layout(call.scan_as_is(), [*groups, *call.names("query")])
+def _contents(call: Call, groups: list[str], run: str | None) -> Iterator[Row]:
+    """Yield counts of rankings, labels, ties and invalid rows."""
+    rel, rows = call.given.get("rel", 1), call.scan(groups)
+    names = {"query", "doc", "score", "label", "position"} & {*call.given}
+    options: dict[str, Any] = {name: call.given[name] for name in names}
+    known = Evaluation.of(schema_of(rows), None, by=groups, run=run, **options).read(rows)
     plans = [label_counts(known.table, known.columns, [])]
+    runs = [] if run is None else [run]
     plans += [log_counts(known.table, known.columns, rel, each) for each in ([], runs)]
     labels, overall, by_run = pl.collect_all(plans, engine="streaming")
     counts = overall.row(0, named=True)
-    return [
-        Row("size", "rows", counts["rows"]),
-        *_rankings(counts, by_run, run),
-        Row("rankings", "layout", layout, "", _LAYOUTS[layout]),
-        *_labels(labels, counts, rel),
-        *_ties(counts),
-        *(
-            Row("invalid", name.replace("_", " "), counts[name], "error", remedy)
-            for name, remedy in _REMEDIES.items()
-            if counts.get(name)
-        ),
-    ]
-
-
-def _rankings(counts: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
-    if run is not None:
-        several = by_run.get_column("rankings").n_unique() > 1
-        note = "runs have different numbers of queries; polars-rank compare uses those in both runs"
-        yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
+    unjudged = counts["unjudged_share"]
+    counts["judged_share"] = None if unjudged is None else 1 - unjudged
+    for part, what, name, state, note in _COUNTS:
+        if name in counts and (counts[name] or not state):
+            yield Row(part, what, counts[name], state, note)
+    if run is None:
+        yield Row("size", "queries", counts["rankings"])
+    else:
+        several = by_run.n_unique("rankings") > 1
+        note = "different numbers of queries; polars-rank compare uses those in both runs"
+        yield Row("size", "runs", by_run.height, "note" * several, note * several)
         for name, rankings in by_run.select(run, "rankings").head(_MAX_RUNS).iter_rows():
             yield Row("size", f"{_RUN}{name}", rankings)
-    else:
-        yield Row("size", "queries", counts["rankings"])
-    for name in ("shortest", "median_length", "mean_length", "longest"):
-        what = name.removesuffix("_length")
-        yield Row("rankings", f"{what} length", counts[name])
-
-
-def _labels(labels: pl.DataFrame, counts: Mapping[str, Any], rel: float) -> Iterator[Row]:
-    known = labels.filter(pl.col("label").is_not_null()).with_columns(
-        relevant=is_relevant(pl.col("label"), rel)
-    )
-    if known.height > _MAX_LABELS:
-        low, high = known.get_column("label").min(), known.get_column("label").max()
-        note = f"{known.height:,} different labels"
-        yield Row("labels", "range", f"{low!s} to {high!s}", "", note)
-    else:
-        for label, rows, relevant in known.iter_rows():
-            note = "relevant" if relevant else ""
-            yield Row("labels", f"share of {label}", rows / counts["rows"], "", note)
-    if not known.is_empty() and not known.get_column("relevant").any():
+    layout = find_layout(call.scan_as_is(), [*groups, *call.names("query")])
+    yield Row("rankings", "layout", layout, "", _LAYOUTS[layout])
+    labels = labels.drop_nulls("label").with_columns(relevant=is_relevant(pl.col("label"), rel))
+    if labels.height > _MAX_LABELS:
+        low, high = labels["label"].min(), labels["label"].max()
+        yield Row(
+            "labels", "range", f"{low!s} to {high!s}", "", f"{labels.height:,} different labels"
+        )
+    for label, number, relevant in labels.iter_rows() if labels.height <= _MAX_LABELS else ():
+        yield Row("labels", f"share of {label}", number / counts["rows"], "", "relevant" * relevant)
+    if labels.height and not labels["relevant"].any():
         yield Row("labels", "relevant", 0, "note", "no label reaches --rel")
-    retrieved = counts["rows"] - counts["not_retrieved"]
-    judged = None if counts["unjudged_share"] is None else 1 - counts["unjudged_share"]
-    yield Row("labels", "judged share", judged, "", f"of {retrieved:,} retrieved documents")
-    for name, (what, note) in {
-        "not_retrieved": ("not retrieved", "judged documents without a score"),
-        "barren_rankings": ("nothing relevant", "rankings; see --undefined"),
-        "unretrieved_rankings": ("nothing retrieved", "rankings"),
-    }.items():
-        if counts[name]:
-            yield Row("labels", what, counts[name], "note", note)
 
 
-def _ties(counts: Mapping[str, Any]) -> Iterator[Row]:
-    note = "ordered by --ties; pr.diagnostics.tie_bands shows the effect"
-    for name in ("tied_rankings", "tied_documents"):
-        share = counts[name]
-        state = ("note", note) if share and name == "tied_rankings" else ("", "")
-        yield Row("ties", f"share of {name.replace('_', ' ')}", share, *state)
-
-
-def _next(call: Call, roles: Mapping[str, list[str]], logs: list[str], rows: list[Row]) -> Row:
+def _next(call: Call, by: list[str], logs: list[str], rows: list[Row]) -> Row:
     """Return the row with the command to run next."""
-    named = (
-        "judgments", "run_file", "input_format", "query", "doc", "score", "position", "label", "run"
-    )  # fmt: skip
-    options = {name: call.given[name] for name in named if name in call.given}
-    options |= {"by": roles["by"]} if roles["by"] else {}
-    errors = [row.what for row in rows if row.state == "error"]
-    options |= {"duplicates": "max"} if "repeated" in errors else {}
+    errors = {row.what for row in rows if row.state == "error"}
     runs = [row.what.removeprefix(_RUN) for row in rows if row.what.startswith(_RUN)]
     words = ["polars-rank", "compare" if len(runs) > 1 else "evaluate", *logs]
     words += ["--metrics", "ndcg@10 ap rr"]
-    if len(runs) > 1:
-        words += ["--baseline", runs[0]]
-    else:
+    words += ["--baseline", runs[0]] if len(runs) > 1 else []
+    named = ("judgments", "run_file", "input_format", "query", "doc", "score", "position", "label")
+    options = {name: call.given[name] for name in (*named, "run") if name in call.given}
+    options |= {"by": by} if by else {}
+    options |= {"duplicates": "max"} if "repeated" in errors else {}
+    if len(runs) < 2:
         options.pop("run", None)
     for name, value in options.items():
         for each in [value] if isinstance(value, str) else value or [""]:
             words += [f"--{name.replace('_', '-')}", str(each)]
-    note = "after fixing the errors above" if {*errors} - {"repeated"} else ""
+    note = "after fixing the errors above" if errors - {"repeated"} else ""
     return Row("next", "command", shlex.join(words), "", note)
 
 

@@ -6,8 +6,8 @@ first sentence of the docstring about the parameter, which `help.json` has, is i
 
 from __future__ import annotations
 
-import builtins
 import json
+import os
 import re
 import sys
 from collections import abc
@@ -25,16 +25,14 @@ import click
 from polars_rank._params import OPTIONS, number_in
 from polars_rank.cli import writing
 from polars_rank.cli.sources import Kind as InputFormat
-from polars_rank.conventions import PRESETS, Conventions, Definitions, named
-from polars_rank.errors import ArgumentError, hint
+from polars_rank.conventions import PRESETS, Conventions, Definitions, Duplicates, named
+from polars_rank.errors import ArgumentError
 from polars_rank.io.files import read_toml
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.names import is_metric, split
+from polars_rank.metrics.names import split
 
-#: Panels of the help in their order, after the options without a panel. `polars-rank help TOPIC`
-#: has the options of the panels that are topics.
+#: Panels of the help in their order, after the options without a panel.
 PANELS = INPUT, DEFINITIONS, ENGINE, OUTPUT = "Input", "Definitions", "Engine", "Output"
-TOPICS = {"input": INPUT, "definitions": DEFINITIONS}
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
     **dict.fromkeys(("fractional", "negative", "fields", "layout", "memory"), INPUT),
@@ -42,7 +40,7 @@ _PANEL_OF = {
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
 #: Short names of options.
-_SHORT = {"metrics": "-m", "metric": "-m", "output": "-o"}
+_SHORT = {"metrics": ["-m"], "metric": ["-m"], "output": ["-o"]}
 #: Options whose value may be empty: no column, a run without a name, or no title.
 MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
@@ -80,13 +78,12 @@ def _integers(name: str, texts: Sequence[str]) -> int | list[int]:
     """Return one integer, or the integers in a list of numbers and ranges, e.g. "1-3, 10"."""
     numbers: list[int] = []
     for text in split_names(texts):
-        first, _, last = text.partition("-")
-        last = last or first
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        ends = re.fullmatch(r"(\d+)(?:-(\d+))?", text, re.ASCII)
+        if ends is None or int(ends[1]) > int(ends[2] or ends[1]):
             raise ArgumentError(
                 f"`{name}` must be whole numbers or ranges, e.g. 1-20; found {text!r}"
             )
-        numbers += range(int(first), int(last) + 1)
+        numbers += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
     return numbers[0] if len(numbers) == 1 else numbers
 
 
@@ -104,8 +101,7 @@ def _json(name: str, text: str) -> Any:
 
 
 def _metric(name: str, text: str) -> str:
-    metrics = split(text)
-    if len(metrics) != 1:
+    if len(metrics := split(text)) != 1:
         raise ArgumentError(f"`{name}` must be one metric; found {', '.join(metrics)}")
     return metrics[0]
 
@@ -113,27 +109,19 @@ def _metric(name: str, text: str) -> str:
 def _fields(name: str, texts: Sequence[str]) -> dict[str, str | None]:
     """Return fields by role, from ROLE=FIELD; without a field there is none."""
     pairs = [text.partition("=") for text in split_names(texts)]
-    for role, equals, _ in pairs:
-        if not equals or not role:
-            raise ArgumentError(
-                f"`{name}` must be ROLE=FIELD, e.g. label=relevancy; found {role!r}"
-            )
-    if len({role for role, _, _ in pairs}) < len(pairs):
-        raise ArgumentError(f"`{name}` has a role twice: {', '.join(map(''.join, pairs))}")
-    return {role: field or None for role, _, field in pairs}
+    fields = {role: field or None for role, _, field in pairs}
+    if not all(role and equals for role, equals, _ in pairs) or len(fields) < len(pairs):
+        raise ArgumentError(
+            f"`{name}` must be ROLE=FIELD, e.g. label=relevancy, with each role once; "
+            f"found {' '.join(texts)!r}"
+        )
+    return fields
 
 
-def _undefined(name: str, texts: Sequence[str]) -> str | Mapping[str, str]:
+def _undefined(_: str, texts: Sequence[str]) -> str | Mapping[str, str]:
     """Return the treatment of undefined values: one for all metrics, or one per metric."""
-    values = {}
-    for text in split_names(texts):
-        metric, _, value = text.rpartition("=")
-        if metric and not is_metric(metric):
-            raise ArgumentError(
-                f"`{name}` must name a metric, e.g. ap=skip; found {metric!r}."
-                f"{hint(metric, REGISTER)}"
-            )
-        values[metric or "*"] = value
+    pairs = (text.rpartition("=") for text in split_names(texts))
+    values = {metric or "*": value for metric, _, value in pairs}
     return values["*"] if [*values] == ["*"] else values
 
 
@@ -156,6 +144,10 @@ def _completed(names: Callable[[], Iterable[str]], _: Any, __: Any, text: str) -
     return [before + name for name in names() if name.startswith(start)]
 
 
+def _choices(choices: tuple[str, ...]) -> Kind:
+    return Kind("CHOICE", type=click.Choice(choices), choices=choices)
+
+
 _COLUMN = Kind("COLUMN")
 _COLUMNS = Kind("COLUMNS", _one_or_several, several=True)
 _METRICS = Kind(
@@ -166,45 +158,25 @@ _CONVENTIONS = Kind(
     "PRESET|FILE", conventions_of,
     names=lambda: [preset.name.lower().replace(" ", "_") for preset in PRESETS],
 )  # fmt: skip
-_TEXT, _URL = Kind("TEXT"), Kind("URL")
-_TEXTS = Kind(
-    "TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True
-)  # fmt: skip
+_TEXT, _URL, _JSON = Kind("TEXT"), Kind("URL"), Kind("JSON", _json)
+_TEXTS = Kind("TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True)
 _FLAG = Kind("", type=click.BOOL)
 _PATH = Kind("FILE", lambda _, text: Path(text))
-_BY_TYPE = {
-    bool: _FLAG,
-    int: Kind("INTEGER", type=click.INT),
-    float: Kind("NUMBER", type=click.FLOAT),
-    str: _COLUMN,
-}
-
-
-class _Opaque(type):
-    """The type of types that are not options, such as expressions."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return cls
-
-    def __getitem__(cls, _: Any) -> Any:
-        return cls
-
-    __iter__ = None
-
-
-class _Other(metaclass=_Opaque):
-    pass
-
-
-#: Aliases in annotations, as classes with a kind.
+_SHARE = Kind(
+    "NUMBER|PERCENT", lambda _, text: text if number_in(text) is None else number_in(text)
+)
+#: Kinds of types. The names of aliases in annotations stand for classes.
 _ALIASES = {
-    name: type(name, (), {"kind": kind})
+    name: (type(name, (), {}), kind)
     for name, kind in {
         "Names": _COLUMNS, "Score": _COLUMN, "Label": _COLUMN, "Metrics": _METRICS,
         "Table": _TABLE, "ConventionsLike": _CONVENTIONS, "Candidates": _TEXTS,
+        "FieldNames": Kind("ROLE=FIELD,...", _fields, several=True),
     }.items()
+}  # fmt: skip
+_KINDS: dict[Any, Kind] = {
+    **dict(_ALIASES.values()), bool: _FLAG, int: Kind("INTEGER", type=click.INT),
+    float: Kind("NUMBER", type=click.FLOAT), str: _COLUMN,
 }  # fmt: skip
 #: Parameters whose annotation does not say what they are.
 _BY_NAME = {
@@ -213,17 +185,10 @@ _BY_NAME = {
     "command": Kind("PROGRAM"),
     "baseline": Kind("RUN"),
     "metrics": _METRICS,
-    "fields": Kind("ROLE=FIELD,...", _fields, several=True),
     "metric": Kind("METRIC", _metric, names=lambda: REGISTER),
+    "runs": Kind("NAMES|INTEGER", _number_or_names, several=True),
     "undefined": Kind("[METRIC=]VALUE", _undefined, several=True),
 }
-
-
-class _Scope(dict[str, Any]):
-    """Names in annotations; those that are imported for type checking only are opaque."""
-
-    def __missing__(self, name: str) -> Any:
-        return _Other
 
 
 @cache
@@ -236,18 +201,21 @@ def public(name: str) -> Any:
 def parameters_of(name: str) -> Mapping[str, tuple[Any, Any]]:
     """Return the annotations and defaults of the parameters of a public function, by name."""
     function = unwrap(public(name))
-    module = vars(sys.modules[function.__module__])
-    known = {key: _Other if isinstance(value, str) else value for key, value in module.items()}
-    scope = _Scope({**vars(builtins), **vars(abc), **known, **_ALIASES})
+    # Names that modules import for type checking only: aliases, and classes of options.
+    known = {
+        **vars(abc), **{alias: each for alias, (each, _) in _ALIASES.items()},
+        **{each: type(each, (), {}) for each in OPTIONS},
+        "Duplicates": Duplicates, "PathLike": os.PathLike, "Rules": Any, "Unpack": Union, "os": os,
+    }  # fmt: skip
+    hints = get_type_hints(function, localns=known)
     found: dict[str, tuple[Any, Any]] = {}
     for each in signature(function).parameters.values():
-        annotation = str(each.annotation)
         if each.kind is not each.VAR_KEYWORD:
-            found[each.name] = eval(annotation, {}, scope), each.default  # noqa: S307  (our source)
+            found[each.name] = hints[each.name], each.default
             continue
         shared = {} if name == "evaluate" else parameters_of("evaluate")
         fields = get_type_hints(Definitions)
-        for option in OPTIONS.get(annotation.removeprefix("Unpack[").removesuffix("]"), ()):
+        for option in OPTIONS.get(hints[each.name].__name__, ()):
             found[option] = shared.get(option) or (fields[option], None)
     return found
 
@@ -256,32 +224,16 @@ def kind_of(name: str, annotation: Any) -> Kind:
     """Return the kind of a parameter."""
     is_union = get_origin(annotation) in (Union, UnionType)
     members = [*get_args(annotation)] if is_union else [annotation]
-    literals = [each for each in members if get_origin(each) is Literal]
+    choices = next((get_args(each) for each in members if get_origin(each) is Literal), ())
     if name in _BY_NAME:
-        kind = _BY_NAME[name]
-        return kind._replace(choices=get_args(literals[0])) if literals else kind
-    if literals:
-        choices = get_args(literals[0])
-        if any(get_origin(each) is Sequence for each in members):
-            return Kind("CHOICES", _one_or_several, several=True, choices=choices)
-        return Kind("CHOICE", type=click.Choice(choices), choices=choices)
-    for each in members:
-        if isinstance(each, type) and "kind" in vars(each):
-            return each.kind  # type: ignore[attr-defined,no-any-return]
-    if any(get_origin(each) is Mapping for each in members):
-        return Kind("JSON", _json)
-    elements = {each for member in members for each in get_args(member)}
-    types = {each for each in members if isinstance(each, type)}
-    if types == {float, str}:
-        return Kind(
-            "NUMBER|PERCENT", lambda _, text: text if (value := number_in(text)) is None else value
-        )
-    if str in elements:
-        return Kind("NAMES|INTEGER" if int in types else "NAMES", _number_or_names, several=True)
-    if int in elements:
+        return _BY_NAME[name]._replace(choices=choices)
+    if choices:
+        return _choices(choices)
+    if any(int in get_args(each) for each in members):
         return Kind("INTEGERS|RANGE", _integers, several=True)
-    known = [kind for each, kind in _BY_TYPE.items() if each in types]
-    return known[0] if known else Kind("JSON", _json)
+    if {float, str} <= {*members}:
+        return _SHARE
+    return next((kind for each, kind in _KINDS.items() if each in members), _JSON)
 
 
 class Option(click.Option):
@@ -296,8 +248,7 @@ class Option(click.Option):
         record = super().get_help_record(ctx)
         if record is None or not self.secondary_opts:
             return record
-        name = self.opts[-1].replace("--", "--[no-]", 1) if self.is_on else self.opts[-1]
-        return name, record[1]
+        return self.opts[-1].replace("--", "--[no-]" if self.is_on else "--", 1), record[1]
 
 
 def make(
@@ -309,13 +260,11 @@ def make(
     choices = f" [{', '.join(kind.choices)}]" if kind.choices else ""
     shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
     text = f"{help}{choices}" + (f" [default: {default}]" if shown and default != "" else "")
-    declared = [*([_SHORT[name]] if name in _SHORT else []), flag]
     unset: Any = {"default": None} if kind is _FLAG else {}  # neither on nor off
     option = Option(
-        [f"{flag}/--no-{flag[2:]}" if kind is _FLAG else each for each in declared] + [name],
+        [name, *_SHORT.get(name, ()), f"{flag}/--no-{flag[2:]}" if kind is _FLAG else flag],
         help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
-        required=required,
-        shell_complete=kind.names and partial(_completed, kind.names), **unset,
+        required=required, shell_complete=kind.names and partial(_completed, kind.names), **unset,
     )  # fmt: skip
     option.kind, option.panel, option.is_on = kind, panel, default is True
     return option
@@ -331,17 +280,12 @@ def of_function(name: str) -> Iterator[Option]:
     """Yield the options of a function."""
     sources = [texts().get(each, {}) for each in (name, "evaluate", "Conventions")]
     for parameter, (annotation, default) in parameters_of(name).items():
-        kind = kind_of(parameter, annotation)
         help_ = next((each[parameter] for each in sources if parameter in each), "")
+        required = default is Parameter.empty
         yield make(
-            parameter, kind, help_, _PANEL_OF.get(parameter),
-            default=None if default is Parameter.empty else default,
-            required=default is Parameter.empty,
+            parameter, kind_of(parameter, annotation), help_, _PANEL_OF.get(parameter),
+            default=None if required else default, required=required,
         )  # fmt: skip
-
-
-def _choice(*choices: str) -> Kind:
-    return Kind("CHOICE", type=click.Choice(choices), choices=choices)
 
 
 #: Options that are not parameters of a function: panel, kind, help, and default that is shown.
@@ -367,25 +311,25 @@ _OWN: dict[str, tuple[Any, ...]] = {
     ),
     "verbose": (INPUT, _FLAG, "Show what was read from which field of judgments and results."),
     "input_format": (
-        INPUT, _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
+        INPUT, _choices(get_args(InputFormat)), "Input format (default: by file name or content).",
     ),
     "missing_columns": (
-        INPUT, _choice("raise", "insert"),
+        INPUT, _choices(("raise", "insert")),
         "Treatment of Parquet files without a column of the first.", "raise",
     ),
     "extra_columns": (
-        INPUT, _choice("raise", "ignore"),
+        INPUT, _choices(("raise", "ignore")),
         "Treatment of columns that the first Parquet file lacks.", "raise",
     ),
     "progress": (OUTPUT, _FLAG, "Show progress bars in a terminal.", True),
     "engine": (
-        ENGINE, _choice("polars", "spark"), "Polars on this machine, or Spark (extra spark).",
+        ENGINE, _choices(("polars", "spark")), "Polars on this machine, or Spark (extra spark).",
         "polars",
     ),
     "master": (ENGINE, _URL, "Spark master, e.g. spark://host:7077."),
     "remote": (ENGINE, _URL, "Spark Connect server, e.g. sc://host:15002."),
     "format": (
-        OUTPUT, _choice(*get_args(writing.Format)),
+        OUTPUT, _choices(get_args(writing.Format)),
         "Output format (default: by the ending of --output, or table).",
     ),
     "output": (OUTPUT, _PATH, "Write to a file."),

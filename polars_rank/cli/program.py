@@ -16,9 +16,8 @@ from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
 from polars_rank.cli.commands import EVALUATION, FILES, REPORTS, STATISTICS, Command
 from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say, show
-from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, TOPICS, Option
+from polars_rank.cli.options import DEFINITIONS, INPUT, MAY_BE_EMPTY, OUTPUT, PANELS
 from polars_rank.errors import hint
-from polars_rank.frames.tables import schema_of
 
 #: The last lines of the help.
 _EPILOG = (
@@ -40,16 +39,18 @@ _MEANT = {
     "--out": "--output", "--alpha": "--confidence", "--per-query": "--values",
 }  # fmt: skip
 _CUTOFFS = ("--k", "-k", "--cutoff", "--at", "--top-k", "--depth")
-#: What the options of a topic are about, in one line, and in its help.
-_TOPICS = {
-    "input": "formats, judgments and names of columns",
-    "definitions": "ties, undefined values and others",
-}
-_ABOUT = {
-    "input": "LOG is Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC "
-    "runs with --judgments; - for standard input. These options say how it is read.",
-    "definitions": "These options change definitions of metrics, which differ between tools.",
-}
+#: Topics of the help: a panel of options, and what they are about, in one line and in the topic.
+TOPICS = {
+    "input": (
+        INPUT, "formats, judgments and names of columns",
+        "LOG is Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC "
+        "runs with --judgments; - for standard input. These options say how it is read.",
+    ),
+    "definitions": (
+        DEFINITIONS, "ties, undefined values and others",
+        "These options change definitions of metrics, which differ between tools.",
+    ),
+}  # fmt: skip
 
 
 class Leaf(click.Command):
@@ -77,8 +78,8 @@ class Leaf(click.Command):
                 panels[panel].append((min(places, default=len(words)), record))
         program = ctx.find_root().command_path
         topics = [
-            (panel, f"{_TOPICS[topic]}: {program} help {topic}")
-            for topic, panel in TOPICS.items() if panels.pop(panel)
+            (panel, f"{about}: {program} help {topic}")
+            for topic, (panel, about, _) in TOPICS.items() if panels.pop(panel)
         ]  # fmt: skip
         for panel, options in panels.items():
             if options:
@@ -91,28 +92,24 @@ class Leaf(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; raise an error for an empty one, which would be ignored."""
-        options = {
-            name: each
-            for each in self.params if isinstance(each, Option) and not each.is_flag
-            for name in each.opts
-        }  # fmt: skip
+        options = {name: each for each in self.params for name in each.opts}
         for before, text in pairwise(["", *args]):
-            if text and not (text.endswith("=") and text[:-1] in options):
-                continue
             name = text[:-1] or before  # of "--by=" or "--by", ""
-            if name not in options:
+            option: Any = options.get(name)
+            if text and (text[-1] != "=" or option is None):
+                continue
+            if option is None or getattr(option, "is_flag", True):
                 ctx.fail("an argument is empty; name a file, or omit it")
-            if options[name].name not in MAY_BE_EMPTY:
+            if option.name not in MAY_BE_EMPTY:
                 ctx.fail(f"{name} is empty; give it a value, or omit it")
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            meant = _MEANT.get(error.option_name.lower(), "").split()
-            for name in {*meant} & {*options}:
-                ctx.fail(f"No such option {error.option_name}; use {name}")
-            if error.option_name in _CUTOFFS and {"--metric", "--metrics"} & {*options}:
-                advice = "the cutoff is part of the metric, e.g. ndcg@10"
-                ctx.fail(f"No such option {error.option_name}; {advice}")
+            wrong = error.option_name
+            if (meant := _MEANT.get(wrong.lower())) in options:
+                ctx.fail(f"No such option {wrong}; use {meant}")
+            if wrong in _CUTOFFS and "-m" in options:
+                ctx.fail(f"No such option {wrong}; the cutoff is part of the metric, e.g. ndcg@10")
             raise
 
     def invoke(self, ctx: click.Context) -> None:
@@ -124,15 +121,13 @@ class Leaf(click.Command):
                 module, _, name = command.runs.partition(":")
                 import_module(f"polars_rank.cli.{module}").__dict__[name](call)
                 return
-            if not command.reads:
-                result = call.call()
-            elif command.reads == "values":
+            if command.reads == "values":
                 table, arguments = call.values(command.function)
                 result = call.call(table, **arguments)
+            elif command.reads:
+                result = call.call(rows := call.rows(), **call.baseline(rows))
             else:
-                rows = call.rows()
-                baseline = {} if call.on_spark else call.baseline(schema_of(rows))
-                result = call.call(rows, **baseline)
+                result = call.call()
             call.put(result)
 
 
@@ -180,11 +175,12 @@ class Program(click.Group):
             sub = click.Context(command, parent=ctx, info_name=name) if topic else ctx
             show(command.get_help(sub))
             return
+        panel, _, text = TOPICS[topic]
         formatter = ctx.make_formatter()
-        formatter.write_text(_ABOUT[topic])
+        formatter.write_text(text)
         options: dict[Any, Any] = {}
         for each in chain.from_iterable(row.parameters() for row in self.rows().values()):
-            if getattr(each, "panel", None) == TOPICS[topic]:
+            if getattr(each, "panel", None) == panel:
                 options.setdefault(each.name, each.get_help_record(ctx))
         with formatter.section("Options"):
             formatter.write_dl([*options.values()], col_max=26)

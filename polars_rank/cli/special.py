@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from polars_rank.cli.options import parameters_of, public, split_names
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
-from polars_rank.frames.tables import collected, schema_of
+from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
 from polars_rank.metrics.names import direction_note
 
@@ -57,16 +58,14 @@ def identify(call: Call) -> None:
         misused(
             "give the number of the other tool (--value), or its values of queries (--per-query)"
         )
-    value: Any = None
+    pairs = (text.rpartition("=") for text in split_names(given.get("value", ())))
+    value: Any = {run: number for run, _, number in pairs}
     if "per_query" in given:
         value = call.table("per_query")
-    else:
-        numbers = [text.rpartition("=") for text in split_names(given["value"])]
-        value = {run: number for run, _, number in numbers}
-        if len(numbers) == 1 and not numbers[0][1]:
-            value = numbers[0][2]
-        elif not all(equals for _, equals, _ in numbers):
-            misused("--value must be a number, or a number for each run: bm25=0.31 dense=0.35")
+    elif [*value] == [""]:
+        value = value[""]
+    elif "" in value:
+        misused("--value must be a number, or a number for each run: bm25=0.31 dense=0.35")
     found = call.call(call.scan(), value=value)
     if not found.get_column("fits").any():
         say("none: nearest are")
@@ -78,28 +77,26 @@ def metrics(call: Call) -> None:
     from polars_rank.metrics.metric import REGISTER  # noqa: PLC0415
 
     table = public("list_metrics")()
-    searched = pl.concat_str(
-        "metric", "definition", pl.col("aliases").list.join(" "), separator=" "
-    ).str.to_lowercase()
-    texts = call.given.get("texts", ())
+    parts = ("metric", "definition", pl.col("aliases").list.join(" "))
+    searched, texts = pl.concat_str(*parts, separator=" "), call.given.get("texts", ())
     for text in texts:
-        table = table.filter(searched.str.contains(text.lower(), literal=True))
+        table = table.filter(searched.str.contains(f"(?i){re.escape(text)}"))
     if table.is_empty():
         misused(f"no metric contains {' '.join(texts)!r}.{hint(texts[-1], REGISTER)}")
     if call.form != "json":
-        low, high = (
-            pl.col(bound).cast(pl.String).str.strip_suffix(".0") for bound in ("low", "high")
-        )
-        range_ = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
-        others = pl.col("aliases").list.join("; ")
-        table = table.select("metric", "parameters", range_.alias("range"), "definition", others)
+        ends = pl.col("low", "high").cast(pl.String).str.strip_suffix(".0")
+        table = table.with_columns(ends, pl.col("aliases").list.join("; ")).select(
+            "metric", "parameters", pl.format(
+                "[{}, {}]", pl.col("low").fill_null("-inf"), pl.col("high").fill_null("inf")
+            ).alias("range"), "definition", "aliases",
+        )  # fmt: skip
     call.put(table, paged=True)
 
 
 def robustness(call: Call) -> None:
     """Show what becomes of the verdicts, and the choices."""
     rows = call.scan()
-    table = collected(call.call(rows, **call.baseline(schema_of(rows))).lazy())
+    table = collected(call.call(rows, **call.baseline(rows)).lazy())
     run, *_, headline = table.columns
     texts = table.select(run, headline).drop_nulls(headline).rows()
     call.put(table, notes=[f"{displayed(str(name))}: {text}" for name, text in texts])
@@ -120,9 +117,9 @@ def _board(board: pl.DataFrame) -> str:
         digits = "g" if 0 < abs(row["mean"]) < _SMALL else "f"
         mean = f"{row['mean']:.{_DECIMALS}{digits}}"
         cells.setdefault(row[column], []).append(f"**{mean}**" if row["rank"] == 1 else mean)
-    names = [column, *(each + direction_note(each) for each in metrics)]
+    names = map(markdown, [column, *(each + direction_note(each) for each in metrics)])
     rows = [[markdown("null" if run is None else str(run)), *cells[run]] for run in cells]
-    lines = [[*map(markdown, names)], ["---"] + ["---:"] * len(metrics), *rows]
+    lines = [names, ["---"] + ["---:"] * len(metrics), *rows]
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     number = {*board.get_column("queries")}
     of = f" on {min(number):,} queries" if len(number) == 1 else ""
@@ -208,7 +205,7 @@ def referee(call: Call) -> None:
 @contextmanager
 def reports(
     call: Call, writers: Mapping[str, Callable[[Any], str]], inputs: Sequence[object] = ()
-) -> Iterator[Callable[[Any], None]]:
+) -> Iterator[Callable[[Any], object]]:
     """Open the reports that options name; the result is a function that writes to all of them.
 
     They are opened first: if one cannot be written, no time is spent on the evaluation. Empty
@@ -221,16 +218,11 @@ def reports(
         refuse_to_replace(path, map(str, [*call.files, *others, *inputs]))
     overwrite = call.given.get("overwrite", False)
     with ExitStack() as stack:
-        files = {}
+        files = []
         for name, path in outputs.items():
-            is_empty = path.is_file() and not path.stat().st_size
-            files[name] = stack.enter_context(new_file(path, overwrite=overwrite or is_empty))
-
-        def write(result: Any) -> None:
-            for name, file in files.items():
-                file.write_text(writers[name](result), encoding="utf-8")
-
-        yield write
+            replaces = overwrite or (path.is_file() and not path.stat().st_size)
+            files.append((writers[name], stack.enter_context(new_file(path, overwrite=replaces))))
+        yield lambda result: [file.write_text(text(result), "utf-8") for text, file in files]
 
 
 def make_folder(folder: Path) -> None:
@@ -238,9 +230,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        others = (each for each in (folder, *folder.parents) if each.exists() and not each.is_dir())
-        file = next(others, None)
-        problem = error.strerror if file is None else f"'{file}' is a file"
+        files = [each for each in (folder, *folder.parents) if each.is_file()]
+        problem = f"'{files[0]}' is a file" if files else error.strerror
         misused(f"cannot create the folder '{folder}': {problem}; name another folder")
 
 
@@ -256,18 +247,15 @@ def report(call: Call) -> None:
     rows = call.scan()
     roles = ("query", "doc", "score", "label", "position")
     options = {name: default for name, (_, default) in parameters_of("report").items()}
-    options |= {**call.arguments("report"), **call.baseline(schema_of(rows))}
-    options |= {
+    options |= call.arguments("report") | call.baseline(rows) | {
         "rules": rules, "undecided": undecided, "path": output,
         "columns": {name: given[name] for name in roles if name in given},
         "conventions": call.changed_conventions(), "progress": given.get("progress", True),
-        "source": [
-            file for name in ("logs", "run_file", "judgments") for file in given.get(name, ())
-        ],
+        "source": [*given.get("logs", ()), *given.get("run_file", ()), *given.get("judgments", ())],
     }  # fmt: skip
-    unread = ("log", *Definitions.__annotations__)
-    path = write_report(rows, **{k: value for k, value in options.items() if k not in unread})
-    say(f"Wrote {path}")
+    for name in ("log", *Definitions.__annotations__):
+        options.pop(name, None)
+    say(f"Wrote {write_report(rows, **options)}")
 
 
 #: The commands that `demo` runs.
@@ -283,22 +271,18 @@ _DEMO_FOLDER = "polars-rank-demo"
 
 def demo(call: Call) -> None:
     """Run the steps of the demonstration."""
-    is_own = "folder" not in call.given
     folder: Path = call.given.get("folder", Path(_DEMO_FOLDER))
-    overwrite = is_own or call.given.get("overwrite", False)
+    overwrite = "folder" not in call.given or call.given.get("overwrite", False)
     make_folder(folder)
-    page = folder / "report.html"
-    names = {
-        "log": folder / "log.parquet", "page": page, "queries": call.given.get("queries", 1_000)
-    }  # fmt: skip
+    log, page = folder / "log.parquet", folder / "report.html"
+    names = {"log": log, "page": page, "queries": call.given.get("queries", 1_000)}
     quoted = {name: shlex.quote(str(value)) for name, value in names.items()}
+    program = call.ctx.find_root().command
     for step in _STEPS:
         words = shlex.split(step.format(**quoted))
         show(f"$ polars-rank {shlex.join(words)}")
         words += ["--overwrite"] * (overwrite and step.startswith(("generate", "report")))
-        program = call.ctx.find_root().command
-        code = program.main(words, prog_name="polars-rank", standalone_mode=False)
-        if code:
+        if code := program.main(words, prog_name="polars-rank", standalone_mode=False):
             raise click.exceptions.Exit(code)
         show()
     show(f"Open the report in a browser: {page.resolve().as_uri()}")
@@ -312,5 +296,5 @@ def convert(call: Call) -> None:
     found = call.files_read
     frames = [found[kind].table for kind in ("run", "judgments") if kind in found]
     table = frames[0] if len(frames) == 1 else public("join_judgments")(*frames)
-    keys = [name for name in ("run", "query") if name in table.collect_schema()]
+    keys = pl.selectors.by_name("run", "query", require_all=False)
     call.put(table.sort(keys, maintain_order=True))

@@ -26,7 +26,7 @@ ERRORS = {
     'evaluate --judgments q -m ap': '--judgments needs rankings',
     'evaluate LOG -m ap --rel nan': '`--rel` must be',
     'evaluate LOG -m ap --undefined two': '`--undefined` must be one of',
-    'evaluate LOG -m ap --undefined ndgc=one': 'Did you mean',
+    "evaluate LOG -m ap --undefined ndgc=one": "metric 'ndgc' (`--undefined`) is not evaluated",
     'evaluate LOG -m ap --lable x': '--label',
     'evaluate LOG -m ap --qrels q': 'No such option --qrels; use --judgments',
     'evaluate --results r -m ap': 'No such option --results; use --run-file',

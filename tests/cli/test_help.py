@@ -18,7 +18,7 @@ from help_texts import written
 
 import polars_rank as pr
 from polars_rank.cli import options
-from polars_rank.cli.program import app
+from polars_rank.cli.program import TOPICS, app
 
 COMMANDS = app.rows()
 FILE = Path(options.__file__).with_name("help.json")
@@ -97,7 +97,7 @@ def test_options_are_in_the_help_of_a_command_or_in_that_of_a_topic(name: str) -
 
 
 def test_help_of_commands_and_topics() -> None:
-    for topic in options.TOPICS:
+    for topic in TOPICS:
         code, out, err = run("help", topic)
         assert (code, err) == (0, "")
         assert max(map(len, out.splitlines())) <= 80
