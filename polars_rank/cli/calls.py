@@ -357,8 +357,7 @@ class Call:
         most = shutil.get_terminal_size().columns if is_narrow else None
 
         def page(frame: pl.DataFrame, *, wide: bool) -> Page:
-            table = table_of(self.command, frame, wide=wide, hides=hides)
-            return Page("", notes, [table])
+            return Page("", notes, [table_of(self.command, frame, wide=wide, hides=hides)])
 
         writing.put(
             frame, "parquet" if writes == "parquet" else self.form, given.get("output"),
@@ -380,18 +379,16 @@ def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) 
     if wide:
         return PageTable(frame, columns=columns)
     width, names, below = frame.width, frame.columns, ""
-    minor = {*command.minor, *(name for name, each in columns.items() if each.is_minor)}
+    minor = [*command.minor, *(name for name, each in columns.items() if each.is_minor)]
     if command.function in ("compare", "power") and "baseline" in names:
-        minor |= {"baseline"} if frame.n_unique("baseline") < 2 else set()
+        minor += ["baseline"] * (frame.n_unique("baseline") < 2)
     if command.function == "compare" and frame.height:
         below = _of_comparison(frame)
     if command.function == "check":
         failures = frame.filter(pl.col("verdict") != "pass")
         below = f"{passed} pass" if (passed := frame.height - failures.height) else ""
-        values = [  # counts and means
-            shown(int(each) if each is not None and each % 1 == 0 else each)
-            for each in failures["value"]
-        ]
+        # Counts have no decimals.
+        values = [shown(int(x) if x is not None and x % 1 == 0 else x) for x in failures["value"]]
         frame = failures.with_columns(value=pl.Series(values, dtype=pl.String))
         frame = frame.select([]) if passed and failures.is_empty() else frame
     details = [name for name in names[2:] if name in columns and columns[name].is_detail]
@@ -405,11 +402,8 @@ def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) 
 
 def _of_comparison(table: pl.DataFrame) -> str:
     """Return the line below a comparison: its queries, and for what its numbers are corrected."""
-    numbers = sorted({*table["queries"]})
-    queries = " to ".join(f"{each:,}" for each in dict.fromkeys((numbers[0], numbers[-1])))
-    comparisons = max(table["comparisons"])
-    corrected = "not corrected"
-    if comparisons > 1:
-        corrected = f"corrected for {comparisons:,} comparisons"
-        corrected += " in each group, and of slices" if comparisons < table.height else ""
-    return f"{queries} queries; intervals and p-values are {corrected}"
+    queries = (f"{each:,}" for each in sorted({min(table["queries"]), max(table["queries"])}))
+    number = max(table["comparisons"])
+    corrected = f"corrected for {number:,} comparisons" if number > 1 else "not corrected"
+    corrected += " in each group, and of slices" * (1 < number < table.height)
+    return f"{' to '.join(queries)} queries; intervals and p-values are {corrected}"

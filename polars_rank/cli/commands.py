@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from polars_rank.cli.options import Option, of_function, own, parameters_of, texts
+from polars_rank.cli.options import of_function, own, parameters_of, texts
 from polars_rank.conventions import Definitions
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _READING = (
     "judgments", "run_file", "verbose", "input_format", "missing_columns", "extra_columns"
 )  # fmt: skip
+_OF_READERS = {"layout", "memory", "fields", "fractional", "negative"}
 #: Options of commands that write a table, a Parquet file, a page, or a folder.
 _OUTPUTS = {
     "table": ("format", "keep_formulas", "wide", "overwrite"),
@@ -74,40 +75,29 @@ class Command(NamedTuple):
 
     def parameters(self) -> list[click.Parameter]:
         """Return the arguments and the options."""
-        known: dict[str, Any] = {}
-        for special in self.own:
-            option: Any = own(special) if isinstance(special, str) else special
-            known[option.name] = option
-        for each in self._options():
+        special = [own(each) if isinstance(each, str) else each for each in self.own]
+        options = [own("progress")] if self.reads or self.writes == "parquet" else []
+        # The first parameter of a function is the table that it reads.
+        options += [*of_function(self.function)][bool(self.reads) :] if self.function else []
+        for name in (*self.also, *["per_query"] * (self.reads == "values")):
+            options += (each for each in [*of_function(name)][1:] if each.name != "keep")
+        if self.reads:
+            readers = (*of_function("scan_log"), *of_function("scan_judgments"))
+            options += map(own, ["values"] * (self.reads == "values") + [*_READING])
+            options += (each for each in readers if each.name in _OF_READERS)
+        options += map(own, _OUTPUTS[self.writes])
+        options += map(own, ("engine", "master", "remote") if self.spark else ())
+        if self.writes != "folder":
+            options.append(own("output", required=self.writes == "parquet"))
+        known: dict[Any, Any] = {each.name: each for each in special}
+        for each in options:
             if each.name not in self.without:
-                known.setdefault(str(each.name), each)
+                known.setdefault(each.name, each)
         if "metric" in known:
             known.pop("metrics", None)
         if self.reads:
             known["logs"] = click.Argument(["logs"], nargs=-1, metavar="[LOG]...")
         return [*known.values()]
-
-    def _options(self) -> Iterator[Option]:
-        """Yield the options of the command, some of which may have the same name."""
-        if self.reads or self.writes == "parquet":
-            yield own("progress")
-        # The first parameter of a function is the table that it reads.
-        if self.function:
-            yield from [*of_function(self.function)][bool(self.reads) :]
-        for name in (*self.also, *(("per_query",) if self.reads == "values" else ())):
-            yield from (each for each in [*of_function(name)][1:] if each.name != "keep")
-        if self.reads == "values":
-            yield own("values")
-        if self.reads:
-            yield from map(own, _READING)
-            files = {"layout", "memory", "fields", "fractional", "negative"}
-            readers = (*of_function("scan_log"), *of_function("scan_judgments"))
-            yield from (each for each in readers if each.name in files)
-        yield from map(own, _OUTPUTS[self.writes])
-        if self.spark:
-            yield from map(own, ("engine", "master", "remote"))
-        if self.writes != "folder":
-            yield own("output", required=self.writes == "parquet")
 
 
 def _path(name: str, metavar: str, *, nargs: int = 1, required: bool = True) -> click.Argument:
@@ -211,7 +201,7 @@ FILES: Mapping[str, Command] = {
         without=("diversity", "format", "layout", "memory", "input_format", "missing_columns",
                  "extra_columns", "progress"), runs="special:convert"),
     "generate": Command("datasets.search_log", "", ("log.parquet --queries 500",),
-        writes="parquet", own=(click.Argument(["output"], type=click.Path(path_type=Path)),)),
+        writes="parquet", own=(_path("output", "OUTPUT"),)),
 }
 REPORTS: Mapping[str, Command] = {
     "report": Command("report", "log", ("log.parquet -m ap --baseline bm25 --slices country",),
@@ -220,6 +210,6 @@ REPORTS: Mapping[str, Command] = {
     "demo": Command("datasets.search_log", "", ("",), writes="folder",
         about="Generate a log, compare its two runs, and write a report.",
         without=("docs_per_query", "runs", "seed", "string_ids"), runs="special:demo",
-        own=(click.Argument(["folder"], required=False, type=click.Path(path_type=Path)),)),
+        own=(_path("folder", "[FOLDER]", required=False),)),
 }
 # fmt: on

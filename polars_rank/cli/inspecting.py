@@ -62,13 +62,10 @@ _COUNTS = (
     ("ties", "share of tied documents", "tied_documents", "", "see pr.diagnostics.tie_bands"),
     ("invalid", "null query", "null_query", "error", "drop these rows, or set an id"),
     ("invalid", "null doc", "null_doc", "error", 'drop these rows, or use --doc ""'),
-    ("invalid", "bad score", "bad_score", "error",
-     "NaN or infinite; use null for documents that were not retrieved"),
-    ("invalid", "bad label", "bad_label", "error",
-     "NaN or infinite; use null for unjudged documents"),
-    ("invalid", "repeated", "repeated", "error",
-     "duplicate documents in a ranking; use --duplicates max or first"),
-)  # fmt: skip
+    ("invalid", "bad score", "bad_score", "error", "NaN or infinite; null means not retrieved"),
+    ("invalid", "bad label", "bad_label", "error", "NaN or infinite; null means unjudged"),
+    ("invalid", "repeated", "repeated", "error", "duplicates; use --duplicates max or first"),
+)
 
 
 class Row(NamedTuple):

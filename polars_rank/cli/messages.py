@@ -85,11 +85,9 @@ def _message(error: BaseException, ctx: click.Context | None) -> str:
     if isinstance(error, DataError):
         with suppress(RankError, pl.exceptions.PolarsError, OSError):  # of input read again
             error = error.explained()
-        return in_options(error, ctx)
-    if isinstance(error, SourceError):  # a server may have answered with an HTML page
-        return " ".join(in_options(error, ctx).split())
     if isinstance(error, (RankError, UnmatchedIds)):
-        return in_options(error, ctx)
+        text = in_options(error, ctx)  # a server may have answered with an HTML page
+        return " ".join(text.split()) if isinstance(error, SourceError) else text
     if isinstance(error, (pl.exceptions.PolarsError, OSError)):
         message = " ".join(str(error).partition("\n\n")[0].split())  # without the query plan
     elif isinstance(error, pl.exceptions.PanicException):  # not an Exception

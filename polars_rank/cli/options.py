@@ -160,6 +160,8 @@ _CONVENTIONS = Kind(
 )  # fmt: skip
 _TEXT, _URL, _JSON = Kind("TEXT"), Kind("URL"), Kind("JSON", _json)
 _TEXTS = Kind("TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True)
+_FILES = _TABLE._replace(metavar="[NAME=]FILE")
+_INSERT, _IGNORE = _choices(("raise", "insert")), _choices(("raise", "ignore"))
 _FLAG = Kind("", type=click.BOOL)
 _PATH = Kind("FILE", lambda _, text: Path(text))
 _SHARE = Kind(
@@ -291,13 +293,9 @@ def of_function(name: str) -> Iterator[Option]:
 #: Options that are not parameters of a function: panel, kind, help, and default that is shown.
 _OWN: dict[str, tuple[Any, ...]] = {
     "versus": (None, _CONVENTIONS, "Conventions to compare with."),
-    "value": (
-        None, Kind("[RUN=]NUMBER", several=True), "Number of another tool, or one per run.",
-    ),
+    "value": (None, Kind("[RUN=]NUMBER", several=True), "Value of another tool, or one per run."),
     "per_query": (None, _TABLE, "Values of queries by another tool, instead of --value."),
-    "rule": (
-        None, Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).',
-    ),
+    "rule": (None, Kind("RULE", several=True), 'Rule, e.g. "ndcg@10 >= 0.4" (repeatable).'),
     "rules": (None, _PATH, "TOML file of rules."),
     "baseline": (None, _PATH, "Baseline file.", "baseline.jsonl"),
     "corpus": (None, _PATH, "Corpus, to find unknown ids in the golden file."),
@@ -305,44 +303,25 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "accept_loss": (OUTPUT, _TEXT, "Reason for writing the baseline although a rule fails."),
     "values": (None, _TABLE, "Per-query values, instead of LOG."),
     "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
-    "run_file": (
-        INPUT, Kind("[NAME=]FILE", lambda _, texts: [*texts], several=True),
-        "Results, instead of LOG: TREC, JSON, CSV, Parquet and others. NAME is of the run.",
-    ),
+    "run_file": (INPUT, _FILES, "Results, instead of LOG: TREC, JSON, CSV, Parquet and others."),
     "verbose": (INPUT, _FLAG, "Show what was read from which field of judgments and results."),
-    "input_format": (
-        INPUT, _choices(get_args(InputFormat)), "Input format (default: by file name or content).",
-    ),
-    "missing_columns": (
-        INPUT, _choices(("raise", "insert")),
-        "Treatment of Parquet files without a column of the first.", "raise",
-    ),
-    "extra_columns": (
-        INPUT, _choices(("raise", "ignore")),
-        "Treatment of columns that the first Parquet file lacks.", "raise",
-    ),
+    "input_format": (INPUT, _choices(get_args(InputFormat)), "Input format (default: by content)."),
+    "missing_columns": (INPUT, _INSERT, "What to do if a Parquet file lacks columns.", "raise"),
+    "extra_columns": (INPUT, _IGNORE, "What to do if a Parquet file has more columns.", "raise"),
     "progress": (OUTPUT, _FLAG, "Show progress bars in a terminal.", True),
-    "engine": (
-        ENGINE, _choices(("polars", "spark")), "Polars on this machine, or Spark (extra spark).",
-        "polars",
-    ),
+    "engine": (ENGINE, _choices(("polars", "spark")), "Polars, or Spark (extra spark).", "polars"),
     "master": (ENGINE, _URL, "Spark master, e.g. spark://host:7077."),
     "remote": (ENGINE, _URL, "Spark Connect server, e.g. sc://host:15002."),
-    "format": (
-        OUTPUT, _choices(get_args(writing.Format)),
-        "Output format (default: by the ending of --output, or table).",
-    ),
+    "format": (OUTPUT, _choices(get_args(writing.Format)), "Format (default: by --output)."),
     "output": (OUTPUT, _PATH, "Write to a file."),
     "overwrite": (OUTPUT, _FLAG, "Overwrite an existing output file."),
-    "keep_formulas": (
-        OUTPUT, _FLAG, "In CSV, write text that spreadsheets run as formulas unchanged.",
-    ),
+    "keep_formulas": (OUTPUT, _FLAG, "In CSV, keep text that spreadsheets run as formulas."),
     "wide": (OUTPUT, _FLAG, "Show all columns and rows of a table."),
     "json": (OUTPUT, _PATH, "Write JSON to a file."),
     "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
     "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
     "badge": (OUTPUT, _PATH, "Write the JSON of a badge to a file."),
-}  # fmt: skip
+}
 
 
 def own(name: str, *, required: bool = False) -> Option:

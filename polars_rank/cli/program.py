@@ -39,18 +39,16 @@ _MEANT = {
     "--out": "--output", "--alpha": "--confidence", "--per-query": "--values",
 }  # fmt: skip
 _CUTOFFS = ("--k", "-k", "--cutoff", "--at", "--top-k", "--depth")
+_LOG = (
+    "LOG is Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs "
+    "with --judgments; - for standard input. These options say how it is read."
+)
+_CHOICES = "These options change definitions of metrics, which differ between tools."
 #: Topics of the help: a panel of options, and what they are about, in one line and in the topic.
 TOPICS = {
-    "input": (
-        INPUT, "formats, judgments and names of columns",
-        "LOG is Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC "
-        "runs with --judgments; - for standard input. These options say how it is read.",
-    ),
-    "definitions": (
-        DEFINITIONS, "ties, undefined values and others",
-        "These options change definitions of metrics, which differ between tools.",
-    ),
-}  # fmt: skip
+    "input": (INPUT, "formats, judgments and names of columns", _LOG),
+    "definitions": (DEFINITIONS, "ties, undefined values and others", _CHOICES),
+}
 
 
 class Leaf(click.Command):
@@ -125,7 +123,8 @@ class Leaf(click.Command):
                 table, arguments = call.values(command.function)
                 result = call.call(table, **arguments)
             elif command.reads:
-                result = call.call(rows := call.rows(), **call.baseline(rows))
+                rows = call.rows()
+                result = call.call(rows, **call.baseline(rows))
             else:
                 result = call.call()
             call.put(result)
@@ -163,9 +162,7 @@ class Program(click.Group):
         """Write the first line about each command, by panel."""
         for panel, rows in self.panels.items():
             with formatter.section(panel):
-                formatter.write_dl(
-                    [(name, each.text.partition("\n")[0]) for name, each in rows.items()]
-                )
+                formatter.write_dl([(name, row.text.split("\n")[0]) for name, row in rows.items()])
 
     def help_of(self, topic: str | None) -> None:
         """Print the help of the program, of a command, or of a topic."""
@@ -188,10 +185,8 @@ class Program(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return a command and its arguments; raise an error that suggests a name."""
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            close = hint(name, self.list_commands(ctx))
-            ctx.fail(f"no such command: {name!r}.{close}")
+        if self.get_command(ctx, name := args[0]) is None and not name.startswith("-"):
+            ctx.fail(f"no such command: {name!r}.{hint(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -200,27 +195,23 @@ class Program(click.Group):
         options["standalone_mode"] = False
         if not standalone:
             return super().main(*args, **options)
-        stdout = sys.stdout
+        stdout, code = sys.stdout, MISUSED
         try:
             with printing():  # the help, or the version
                 code = super().main(*args, **options)
-        except SystemExit as end:  # Click wraps standard output if a pipe is closed
-            code = end.code
-            if code and sys.stdout is not stdout:
+        except SystemExit as end:  # also for an unknown kind of completion
+            code = MISUSED if end.code else 0
+            if end.code and sys.stdout is not stdout:  # Click wraps it if a pipe is closed
                 discard_output()
                 code = BROKEN_PIPE
-            elif code:  # an unknown kind of completion
-                code = MISUSED
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
-            code = MISUSED
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             path = "polars-rank" if context is None else context.command_path
             message = re.sub(r"'-\w' / ", "", error.format_message())
             stop = "" if message.endswith((".", "?")) else "."
             say(f"Error: {message}{stop} Try: {path} --help")
-            code = MISUSED
         except BaseException as error:  # noqa: BLE001  (e.g. invalid options in a file)
             code = exit_code(error)
         sys.exit(code)

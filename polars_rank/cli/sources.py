@@ -30,14 +30,9 @@ Kind: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 STANDARD_INPUT = "-"
 
 _ENDINGS: dict[str, Kind] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "ipc"),
-}
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson",
+    ".jsonl": "ndjson", **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "ipc"),
+}  # fmt: skip
 _COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
 
@@ -96,9 +91,9 @@ def expand(paths: Sequence[str]) -> list[str]:
 
 def kind_of(paths: Sequence[str]) -> Kind:
     """Return the format of files; raise `ArgumentError` for files of different formats."""
-    kinds = {_kind(path) for path in expand(paths)}
+    kinds = {*map(_kind, files := expand(paths))}
     if len(kinds) > 1:
-        raise ArgumentError(f"files of different formats: {', '.join(expand(paths))}")
+        raise ArgumentError(f"files of different formats: {', '.join(files)}")
     return kinds.pop() if kinds else "parquet"
 
 

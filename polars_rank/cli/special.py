@@ -130,17 +130,13 @@ def _board(board: pl.DataFrame) -> str:
 def check(call: Call) -> None:
     """Check rules, write the verdicts, and exit with 1 if one fails."""
     from polars_rank.stats import verdict_files as outputs  # noqa: PLC0415
-    from polars_rank.stats.comparison import COMPARISON  # noqa: PLC0415  (slow to import)
-    from polars_rank.stats.results import schema_of_result  # noqa: PLC0415
     from polars_rank.stats.run_pairs import is_run  # noqa: PLC0415
-    from polars_rank.stats.summary import SUMMARY  # noqa: PLC0415
 
-    given = call.given
     rules, undecided = _rules(call)
-    is_compared = "baseline" in given
-    of_comparisons = {*schema_of_result(COMPARISON)} - {*schema_of_result(SUMMARY)}
+    is_compared = "baseline" in call.given
+    of_means = {each.name for each in call.command.columns}
     for rule in () if is_compared else rules:
-        if rule.column in of_comparisons:
+        if rule.column not in of_means:
             misused(
                 f"the rule {str(rule)!r} is about comparisons; name the other run with --baseline"
             )
@@ -154,9 +150,9 @@ def check(call: Call) -> None:
             metrics=[rule.metric for rule in rules if rule.metric],
         )
         table = table.collect().lazy()  # both functions read it
-        known = parameters_of("summarize")
-        of_means = {name: value for name, value in arguments.items() if name in known}
-        tables = [public("summarize")(table, details=True, **of_means).collect()]
+        known = {*parameters_of("summarize")} & {*arguments}
+        options = {name: arguments[name] for name in known}
+        tables = [public("summarize")(table, details=True, **options).collect()]
         if is_compared:  # rules on means are about the other runs
             run, baseline = arguments["run"], arguments["baseline"]
             tables = [tables[0].filter(~is_run(run, tables[0].schema[run], baseline))]
