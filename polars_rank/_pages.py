@@ -395,7 +395,7 @@ def _lines(columns: Sequence[_Cells], widths: Sequence[int], *, folds: bool) -> 
             each.lines([*text, *[""] * (height - len(text))], most)
             for each, text, most in zip(columns, texts, widths, strict=True)
         ]
-        yield from ("  ".join(line).rstrip() for line in zip(*lines, strict=True))
+        yield from filter(None, ("  ".join(line).rstrip() for line in zip(*lines, strict=True)))
 
 
 def _plain(value: Any) -> Any:

@@ -112,7 +112,7 @@ def _failed_table(rows: Sequence[dict[str, str]]) -> Iterator[PageTable]:
         kept = [name for name in table.columns if any(table[name])]
         more = len(rows) - _FAILURES
         below = f"and {more} more" if more > 0 else ""
-        yield PageTable(table.select(kept), "Failed", below=below, folds=True)
+        yield PageTable(table.select(kept), below=below, folds=True)
 
 
 def _means(table: pl.DataFrame) -> PageTable:
@@ -127,7 +127,7 @@ def _means(table: pl.DataFrame) -> PageTable:
         if any(changes):
             rows.append(["", "", *(f"{each:+.3f}" if each else "" for each in changes)])
     schema = dict.fromkeys(["category", "queries", *names], pl.String)
-    return PageTable(pl.DataFrame(rows, schema, orient="row"), "Means")
+    return PageTable(pl.DataFrame(rows, schema, orient="row"))
 
 
 def _queries(gate: Any) -> Iterator[PageTable]:

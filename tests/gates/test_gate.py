@@ -357,9 +357,13 @@ def test_a_golden_file_that_equals_the_results() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "text"), [(["1", "high", "1", "1"], "1 grade .* 'high' of document 'd2'")]
+    ("labels", "text"),
+    [
+        (["1", "high", "1", "1"], "must have numbers .*'d2', .*'high'"),
+        ([1.0, float("nan"), 1.0, 1.0], "1 grade .* nan of document 'd2'"),
+    ],
 )
-def test_grades_must_be_numbers(labels: list[str], text: str) -> None:
+def test_grades_must_be_numbers(labels: list[Any], text: str) -> None:
     with pytest.raises(pr.errors.DataError, match=text):
         gated(golden(RELEVANT).with_columns(label=pl.Series(labels)), results(FOUND))
 
