@@ -139,7 +139,7 @@ ARGUMENTS: dict[str, Any] = {
     "from_dicts.rankings": {"q": {"d": 1.0}},
     **dict.fromkeys(("fuse.log", "tune_fusion.log", "report.log"), LOG),
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
-    "gate.run": RANKINGS,
+    "gate.results": RANKINGS,
     "join_spans.retrieved": CHUNKS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
