@@ -196,7 +196,7 @@ MORE = {
     "identify.value": "-1 huge",
     "referee.function": "lambda",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
-    **{"report.title": "'' text", "report.columns": "{}"},
+    "report.title": "'' text",
     "training.catboost.groups": "[[1]]",
 }
 

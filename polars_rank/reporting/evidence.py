@@ -196,7 +196,7 @@ def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFram
         groups = next(name for n in numbers() if (name := f"groups {n}") not in known)
         frame = frame.with_columns(pl.struct(question.by).alias(groups))
         query = [groups, *query]
-    options = {**question.options, "query": query, "weight": question.weight}
+    options = {"position": None, **question.options, "query": query, "weight": question.weight}
     del options["progress"]
     return frame, options
 

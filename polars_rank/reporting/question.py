@@ -10,8 +10,14 @@ import polars as pl
 
 from polars_rank._params import names
 from polars_rank.columns import RUN, Columns, without_run
-from polars_rank.conventions import Conventions, ConventionsLike, named, read_metrics
-from polars_rank.errors import ArgumentError, hint, short
+from polars_rank.conventions import (
+    Conventions,
+    ConventionsLike,
+    Definitions,
+    named,
+    read_metrics,
+)
+from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import cutoff
@@ -28,12 +34,6 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rule, Rules
-
-
-#: The roles of columns that `columns` names, and the default columns.
-_ROLES: Mapping[str, Any] = {
-    "query": "query", "doc": "doc", "score": "score", "label": "label", "position": None
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,19 +80,19 @@ class Question:
         rules: Rules | None,
         undecided: str | None,
         conventions: ConventionsLike,
-        columns: Mapping[str, Any] | None,
         progress: bool,
+        **options: Any,
     ) -> Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
-        roles = _roles(columns)
         if baseline is not None and run is None:
             raise ArgumentError("`baseline` needs a column of runs; set `run`")
         optional = () if baseline is not None else (RUN,)
         run = Columns.find(schema, {"run": run}, optional=optional).run
         groups = without_run(names("by", by), run)
-        definitions = named(conventions)
-        options = {**roles, "run": run, "conventions": definitions, "progress": progress}
+        choices = {name: options.pop(name) for name in Definitions.__annotations__.keys() & options}
+        definitions = named(conventions).but(**choices)
+        options |= {"run": run, "conventions": definitions, "progress": progress}
         evaluation = Evaluation.of(
             schema, None, by=[*([] if run is None else [run]), *groups], **options
         )
@@ -163,22 +163,6 @@ class Question:
     def depth(self) -> int:
         """The number of first documents whose labels the headline needs, at most `k`."""
         return min(cutoff(self.first) or self.k, self.k)
-
-
-def _roles(columns: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the columns of all roles; raise `ArgumentError` for unknown roles."""
-    if columns is not None and not isinstance(columns, Mapping):
-        raise ArgumentError(
-            f"`columns` must be a mapping such as {{'query': 'qid'}}; found {short(columns)}"
-        )
-    given = {} if columns is None else columns
-    for role in given:
-        if role not in _ROLES:
-            raise ArgumentError(
-                f"invalid role {role!r} (`columns`); available: {', '.join(map(repr, _ROLES))}."
-                f"{hint(str(role), _ROLES)}"
-            )
-    return {**_ROLES, **given}
 
 
 def _gates(

@@ -778,7 +778,7 @@ def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):
     ).rename({"country": "<i>country", "query": "<i>query"})
     page = read(
         odd, tmp_path, [pr.ndcg(10).alias("x<i>x</i>")], baseline="bm25", slices="<i>country",
-        columns={"query": "<i>query"}, show=["<i>country", "<i>note"], title=EVIL,
+        query="<i>query", show=["<i>country", "<i>note"], title=EVIL,
         rules=["difference(x<i>x</i>) >= -1"],
     )  # fmt: skip
     kinds = {tag for tag, _ in page.elements}
@@ -908,7 +908,7 @@ ONE = BASE.filter(pl.col("run") == "a").drop("run")
 ODD = ["𝔘nicode 🙂", "עברית " + "x" * 3000]
 CASES = {
     "run is none, positions": (
-        ONE.drop("score"), {"run": None, "slices": "country", "columns": {"position": "position"}}, "ndcg@10 is 0.",
+        ONE.drop("score"), {"run": None, "slices": "country", "position": "position"}, "ndcg@10 is 0.",
     ),
     "groups of one run": (ONE, {"by": "country"}, "By country"),
     "groups and null": (
@@ -975,7 +975,7 @@ CASES = {
         {"baseline": "a"}, ODD[0],
     ),
     "several query columns": (
-        BASE.with_columns(part=pl.col("query") % 3), {"columns": {"query": ["query", "part"]}, "baseline": "a"},
+        BASE.with_columns(part=pl.col("query") % 3), {"query": ["query", "part"], "baseline": "a"},
         "part",
     ),
     "structs, bytes and dates": (
@@ -1048,21 +1048,17 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"metrics": "ndgc"}, pr.errors.ArgumentError, "Did you mean"),
         ({"metrics": ["ap", "gm_map"]}, pr.errors.ArgumentError, "'gm_map', a geometric mean"),
         ({"n": 9}, pr.errors.ArgumentError, "no parameter `n`"),
-        ({"columns": "query"}, pr.errors.ArgumentError, "`columns` must be a mapping"),
-        ({"columns": {"qury": "q"}}, pr.errors.ArgumentError, "invalid role 'qury' .*'query'"),
-        ({"columns": {"query": "q"}}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
+        ({"columns": "query"}, pr.errors.ArgumentError, "no parameter `columns`"),
+        ({"qury": "q"}, pr.errors.ArgumentError, "no parameter `qury`. Did you mean `query`"),
+        ({"query": "q"}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
         ({"rules": ["what"]}, pr.errors.ArgumentError, "invalid rule"),
         (
             {"baseline": 1},
             pr.errors.ArgumentError,
             "`baseline` must be a value of the column 'run'",
         ),
-        (
-            {"columns": {"score": ["score"]}},
-            pr.errors.ArgumentError,
-            "`score` must be a single column",
-        ),
-        ({"columns": {"label": "nothing"}}, pr.errors.SchemaError, "'nothing' .`label`. not found"),
+        ({"score": ["score"]}, pr.errors.ArgumentError, "`score` must be a single column"),
+        ({"label": "nothing"}, pr.errors.SchemaError, "'nothing' .`label`. not found"),
         ({"metrics": "gm_map"}, pr.errors.ArgumentError, "'gm_map', a geometric mean"),
     ],
 )
