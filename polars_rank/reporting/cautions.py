@@ -17,7 +17,7 @@ from polars_rank.reporting.formats import count, listed, percent, text
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.headline import Comparison, Headline
@@ -157,58 +157,44 @@ def _share_text(some: int, rankings: int) -> str:
     return f"{count(some)} of {number_of(rankings, 'ranking')} {'has' if some == 1 else 'have'}"
 
 
-def contradictions(
-    evidence: Evidence, question: Question, headline: Headline, failed_rules: Sequence[str]
-) -> str:
-    """Return what contradicts the comparison of a headline, in words; empty if nothing does.
+def contradictions(evidence: Evidence, question: Question, comparison: Comparison) -> list[str]:
+    """Return sentences about what contradicts the comparison of a headline.
 
     These are significant differences of the same runs in the other direction, or in any direction
     if the headline is undecided.
     """
-    comparison = headline.comparison
-    if comparison is None:
-        return ""
-    parts = []
-    for result in ("worse", "better"):
-        rows = [
-            (name, row["metric"])
-            for name, row in _differences(evidence, question, comparison)
-            if comparison.verdict != result == row["verdict"]
-        ]
-        # If a metric is worse in all queries, its parts say no more.
-        whole = {metric for name, metric in rows if name == metric}
-        names = [name for name, metric in rows if name == metric or metric not in whole]
-        if names:
-            parts.append(f"{result} in {listed(names)}")
-    if failed_rules:
-        verb = "a rule fails" if len(failed_rules) == 1 else f"{len(failed_rules)} rules fail"
-        parts.append(f"{verb}: {listed(failed_rules)}")
-    return ", and ".join(parts)
+    found: dict[tuple[str, str], list[str]] = {}
+    for part, row in _differences(evidence, question, comparison):
+        if row["verdict"] in ("better", "worse") and row["verdict"] != comparison.verdict:
+            found.setdefault((row["verdict"], part), []).append(row["metric"])
+    parts: dict[tuple[str, str], list[str]] = {}
+    for (verdict, part), metrics in found.items():
+        # If a metric is worse over all queries, its parts say no more.
+        whole = found.get((verdict, ""), []) if part else []
+        if names := ", ".join(metric for metric in metrics if metric not in whole):
+            parts.setdefault((verdict, names), []).append(part)
+    return [
+        f"{'Over all queries' if named == [''] else f'In {listed(named)}'}, "
+        f"{text(comparison.run)} is {verdict} ({names})."
+        for (verdict, names), named in parts.items()
+    ]
 
 
 def _differences(
     evidence: Evidence, question: Question, comparison: Comparison
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the names and rows of other differences of the two runs of the headline."""
+    """Yield other differences of the two runs of the headline, with a name for some queries."""
     run, first = str(question.run), output_name(question.first)
     compared = evidence.comparison
     for row in [] if compared is None else compared.rows(named=True):
         runs = row[run], row["baseline"]
         if runs == (comparison.run, comparison.other) and row["metric"] != first:
-            yield row["metric"], row
+            yield "", row
     if question.baseline is None:
         return
-    parts = [] if evidence.groups is None else evidence.groups.rows(named=True)
-    for row in parts:
+    for row in [] if evidence.groups is None else evidence.groups.rows(named=True):
         if row[run] == comparison.run and row["difference"] is not None:
-            group = ", ".join(f"{name}={text(row[name])}" for name in question.by)
-            yield _named(row, group, first), row
-    parts = [] if evidence.slices is None else evidence.slices.rows(named=True)
-    for row in parts:
+            yield ", ".join(f"{name}={text(row[name])}" for name in question.by), row
+    for row in [] if evidence.slices is None else evidence.slices.rows(named=True):
         if row[run] == comparison.run:
-            yield _named(row, f"{row['slice']}={text(row['value'])}", first), row
-
-
-def _named(row: Mapping[str, Any], part: str, first: str) -> str:
-    """Return the name of a part of the queries, with the metric unless it is the first one."""
-    return part if row["metric"] == first else f"{row['metric']} for {part}"
+            yield f"{row['slice']}={text(row['value'])}", row

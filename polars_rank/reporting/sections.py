@@ -56,9 +56,9 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
     first = headline(evidence, question)
+    compared = first.comparison
     reason = unjudged_reason(evidence, question, first)
     gates = _verdicts(evidence.verdicts, question)
-    failed = [rule["text"] for rule in gates.get("rules", ()) if rule["failed"]]
     groups = _rows(
         None if evidence.groups is None else evidence.groups.head(_GROUPS), question, "mean"
     )
@@ -71,7 +71,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "q": question,
         "headline": first,
         "unjudged_reason": reason,
-        "but": contradictions(evidence, question, first, failed),
+        "but": [] if compared is None else contradictions(evidence, question, compared),
         "only_relevant": evidence.only_relevant,
         "sample": _sample(evidence, question, first),
         "robustness": robustness_text(evidence.robustness, first, question),
