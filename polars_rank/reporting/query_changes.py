@@ -12,7 +12,7 @@ from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
-from polars_rank.reporting.estimates import DEFINED
+from polars_rank.reporting.question import DEFINED
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 from polars_rank.stats.value_columns import variables
 

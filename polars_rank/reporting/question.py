@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from polars_rank._params import names
+from polars_rank._params import OWN, names
 from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import (
     Conventions,
@@ -24,16 +24,20 @@ from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.rules import read_rules
+from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import SUMMARY
 from polars_rank.stats.value_columns import check_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from polars_rank._params import Names
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rule, Rules
+
+#: Prefix of columns of values that are null where a metric is undefined, whatever it counts as.
+DEFINED = OWN + "defined "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +70,10 @@ class Question:
 
     @classmethod
     def of(
-        cls,
-        log: pl.LazyFrame,
-        metrics: Metrics,
-        *,
-        by: Names | None,
-        run: str | None,
-        baseline: Any,
-        slices: Names | None,
-        weight: str | None,
-        cluster: Names | None,
-        show: Names | None,
-        rules: Rules | None,
-        undecided: str | None,
-        conventions: ConventionsLike,
-        progress: bool,
-        **options: Any,
-    ) -> Question:
+        cls, log: pl.LazyFrame, metrics: Metrics, *, by: Names | None, run: str | None,
+        baseline: Any, rules: Rules | None, undecided: str | None,
+        conventions: ConventionsLike, progress: bool, **options: Any,
+    ) -> Question:  # fmt: skip
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
         if baseline is not None and run is None:
@@ -92,6 +83,7 @@ class Question:
         groups = without_run(names("by", by), run)
         choices = {name: options.pop(name) for name in Definitions.__annotations__.keys() & options}
         definitions = named(conventions).but(**choices)
+        given = {role: options.pop(role) for role in ("slices", "weight", "cluster", "show")}
         options |= {"run": run, "conventions": definitions, "progress": progress}
         evaluation = Evaluation.of(
             schema, None, by=[*([] if run is None else [run]), *groups], **options
@@ -99,11 +91,9 @@ class Question:
         read = evaluation.read(log)
         found = read.columns
         extra = {
-            role: Columns.find(found.schema, {role: value}).roles[role]
-            for role, value in {
-                "slices": slices, "weight": weight, "cluster": cluster, "show": show,
-            }.items()
-        }  # fmt: skip
+            role: Columns.find(found.schema, {role: columns}).roles[role]
+            for role, columns in given.items()
+        }
         if baseline is not None:  # raise for a wrong type before the evaluation
             check_run("baseline", baseline, str(run), found.schema[str(run)])
         for parameter in ("slices", "weight", "cluster"):
@@ -121,8 +111,8 @@ class Question:
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
             log=read.table, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
-            undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
-            cluster=extra["cluster"], show=extra["show"], options=options,
+            undecided=undecided, baseline=baseline, options=options,
+            **{**extra, "weight": given["weight"]},
         )  # fmt: skip
 
     @property
@@ -139,9 +129,22 @@ class Question:
         return replace(self.conventions, undefined={**general, **rules})
 
     @property
+    def runs(self) -> list[str]:
+        """The column of runs, if there is one."""
+        return [] if self.run is None else [self.run]
+
+    def of_runs(self, table: pl.LazyFrame, runs: Iterable[Any]) -> pl.LazyFrame:
+        """Return the rows of some runs."""
+        if self.run is None:
+            return table
+        dtype = table.collect_schema()[self.run]
+        are_runs = (is_run(self.run, dtype, run) for run in runs)
+        return table.filter(pl.any_horizontal(pl.lit(value=False), *are_runs))
+
+    @property
     def splits(self) -> list[str]:
         """The columns of runs and groups."""
-        return [*([] if self.run is None else [self.run]), *self.by]
+        return [*self.runs, *self.by]
 
     @property
     def queries(self) -> list[str]:

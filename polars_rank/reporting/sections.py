@@ -21,14 +21,19 @@ from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
-from polars_rank.reporting.cautions import alerts, cautions, contradictions, unjudged_reason
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.evidence import number_of_clusters
 from polars_rank.reporting.formats import percent, whole_text
-from polars_rank.reporting.headline import headline, robustness_text
+from polars_rank.reporting.headline import (
+    alerts,
+    cautions,
+    contradictions,
+    headline,
+    robustness_text,
+    unjudged_reason,
+)
 from polars_rank.reporting.question import names_of
-from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.verdicts import WORST_FIRST, failing
 
 if TYPE_CHECKING:
@@ -103,7 +108,7 @@ def _sample(evidence: Evidence, question: Question, first: Headline) -> str | No
     The sample is that of the queries that all compared runs have; None if there is none.
     """
     if first.comparison is not None:
-        runs, row = [first.comparison.run, first.comparison.other], first.comparison.row
+        runs, row = first.comparison.runs, first.comparison.row
     elif first.means:
         row = first.means[0]
         runs = [None if question.run is None else row[question.run]]
@@ -124,10 +129,7 @@ def _sample(evidence: Evidence, question: Question, first: Headline) -> str | No
 
 def _clusters(evidence: Evidence, question: Question, runs: Sequence[Any]) -> int:
     """Return the number of clusters with queries that all of the runs have."""
-    rows = evidence.values
-    if question.run is not None:
-        dtype = rows.collect_schema()[question.run]
-        rows = rows.filter(pl.any_horizontal(is_run(question.run, dtype, run) for run in runs))
+    rows = question.of_runs(evidence.values, runs)
     others = [name for name in evidence.cluster if name not in question.queries]
     place = OWN + "rankings"
     in_runs = rows.group_by(question.queries).agg(pl.len().alias(place), pl.col(others).first())
