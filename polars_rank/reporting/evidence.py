@@ -108,6 +108,8 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     columns = question.columns
     contents = collected(log_counts(question.log, columns, question.conventions.rel, question.runs))
     labels = collected(label_counts(question.log, columns, question.runs))
+    known = labels.get_column("label").drop_nulls().cast(pl.Float64)
+    lowest = lowest_of(question.first, question.conventions)
     verdicts = _verdicts(
         question,
         [summary if groups is None else groups, *slices],
@@ -117,7 +119,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         values=values, runs=runs, cluster=overall.cluster, repeated=repeated, summary=summary,
         comparison=comparison, slices=slices[-1] if slices else None,
         groups=_with_differences(groups, by_group, question), verdicts=verdicts,
-        contents=contents, only_relevant=_has_only_relevant(labels, question),
+        contents=contents, only_relevant=not known.is_empty() and bool((known >= lowest).all()),
         robustness=_robustness(frame, overall), curves=_curves(frame, contents, overall),
         labels=labels, moved=selected_queries(values, question, runs),
     )  # fmt: skip
@@ -213,17 +215,15 @@ def runs_of(summary: pl.DataFrame, question: Question) -> list[Any]:
     """Return the runs, with the baseline first."""
     if question.run is None:
         return [None]
-    column = summary.get_column(question.run)
-    others = column.filter(~is_baseline(column, question)).unique().sort().to_list()
-    return [*([] if question.baseline is None else [question.baseline]), *others]
+    if question.baseline is None:
+        return summary.get_column(question.run).unique().sort().to_list()
+    others = _without_baseline(summary, question).get_column(question.run)
+    return [question.baseline, *others.unique().sort()]
 
 
-def is_baseline(runs: pl.Series, question: Question) -> pl.Series:
-    """Return which of the runs are the baseline."""
-    frame = runs.to_frame()
-    return frame.select(is_run(runs.name, runs.dtype, question.baseline)).to_series() & (
-        question.baseline is not None
-    )
+def _without_baseline(table: pl.DataFrame, question: Question) -> pl.DataFrame:
+    run = str(question.run)
+    return table.filter(~is_run(run, table.schema[run], question.baseline))
 
 
 def has_repeated_queries(values: pl.LazyFrame, question: Question) -> bool:
@@ -288,17 +288,6 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> pl.LazyFram
     return pl.scan_parquet(path, glob=False)
 
 
-def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
-    """Return whether all labels are relevant."""
-    known = labels.get_column("label").drop_nulls().cast(pl.Float64)
-    if known.is_empty():
-        return False
-    first, rel = question.first, question.conventions.of(question.first).rel
-    own = first.arguments.get("rel") if isinstance(first, Metric) else None
-    lowest = rel if own is None else own
-    return bool((known >= lowest).all())
-
-
 def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
     """Return the comparisons by the first metric under other choices, and warn of broken runs."""
     metric = question.first
@@ -326,20 +315,18 @@ def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
 def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> pl.DataFrame | None:
     """Return the means of metrics at several cutoffs, up to the length of the longest ranking."""
     longest = int(contents.select(pl.col("longest").max()).item() or 0)
-    at: dict[str, tuple[str, int]] = {}
-    requested: list[pl.Expr] = []
-    counts_as = {}
-    for metric in question.metrics:
-        if not isinstance(metric, Metric) or not metric.has_cutoff:
-            continue
-        for k in sorted({*_CUTOFFS, metric.arguments.get("k") or 1}):
-            if k <= longest:
-                name = f"curve {len(requested)}"
-                at[name] = output_name(metric), k
-                requested.append(metric.at(k).alias(name))
-                counts_as[name] = question.conventions.counts_as(metric)
-    if not requested:
+    cuts = [
+        (metric, k)
+        for metric in question.metrics
+        if isinstance(metric, Metric) and metric.has_cutoff
+        for k in sorted({*_CUTOFFS, metric.arguments.get("k") or 1})
+        if k <= longest
+    ]
+    if not cuts:
         return None
+    at = {f"curve {number}": cut for number, cut in enumerate(cuts)}
+    requested = [metric.at(k).alias(name) for name, (metric, k) in at.items()]
+    counts_as = {name: question.conventions.counts_as(metric) for name, (metric, _) in at.items()}
     options = {**question.options, "conventions": question.counting_where(counts_as)}
     # Means and ranges are both computed from these values.
     values_at = collected(
@@ -350,8 +337,8 @@ def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> 
         table = computed(summarize, values_at, replace(question, metrics=requested))
     column = pl.col("metric")
     return table.with_columns(
-        metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
-        k=column.replace_strict({name: k for name, (_, k) in at.items()}),
+        metric=column.replace_strict([*at], [output_name(metric) for metric, _ in at.values()]),
+        k=column.replace_strict([*at], [k for _, k in at.values()]),
     )
 
 
@@ -398,11 +385,7 @@ def _verdicts(
     if question.rules is None:
         return None
     if question.baseline is not None and compared is not None:
-        run = str(question.run)
-        tables = [
-            each.filter(~is_baseline(each.get_column(run), question))
-            for each in (*tables, compared)
-        ]
+        tables = [_without_baseline(each, question) for each in (*tables, compared)]
     if tables[0].is_empty():  # a gate must not pass because nothing was measured
         rules = pl.DataFrame({"rule": [rule.text for rule in question.rules]})
         return rules.with_columns(**_NOTHING)

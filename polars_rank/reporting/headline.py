@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._params import OWN
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
 from polars_rank.metrics import incomplete_judgments
 from polars_rank.metrics.analyses import reads_labels
 from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import direction_note, lower_is_better, output_name
-from polars_rank.reporting.evidence import JUDGED, ranked
+from polars_rank.reporting.evidence import JUDGED, number_of_clusters, ranked
 from polars_rank.reporting.formats import count, listed, percent, text
 from polars_rank.reporting.question import DEFINED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
@@ -92,6 +93,21 @@ class Headline:
     means: list[dict[str, Any]]
 
 
+def headline_context(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return the template variables of the headline."""
+    first = headline(evidence, question)
+    reason, compared = unjudged_reason(evidence, question, first), first.comparison
+    content: dict[str, Any] = {
+        "headline": first, "unjudged_reason": reason, "sample": _sample(evidence, question, first),
+        "but": [], "robustness": None, "alerts": [],
+    }  # fmt: skip
+    if compared is not None:
+        content["but"] = contradictions(evidence, question, compared)
+        content["robustness"] = robustness_text(evidence.robustness, compared, question)
+        content["alerts"] = [] if reason else [*alerts(evidence, question, compared)]
+    return content
+
+
 def headline(evidence: Evidence, question: Question) -> Headline:
     """Return the headline, about the first metric.
 
@@ -120,11 +136,48 @@ def headline(evidence: Evidence, question: Question) -> Headline:
     return Headline(metric, lower, direction, first, comparisons[1:], tests, means)
 
 
-def robustness_text(table: pl.DataFrame | None, first: Headline, question: Question) -> str | None:
-    """Return what becomes of the verdict of a headline under other choices, in words."""
-    if table is None or first.comparison is None:
+def _sample(evidence: Evidence, question: Question, first: Headline) -> str | None:
+    """Return the size of the sample of the headline, such as "840 queries in 60 clusters (user)".
+
+    The sample is that of the queries that all compared runs have; None if there is none.
+    """
+    if first.comparison is not None:
+        runs, row = first.comparison.runs, first.comparison.row
+    elif first.means:
+        row = first.means[0]
+        runs = [None if question.run is None else row[question.run]]
+    else:
         return None
-    rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(first.comparison.run)))
+    clusters = rankings = row["queries"]
+    size, cluster = number_of(rankings, "query", "queries"), evidence.cluster
+    if cluster:
+        clusters = _clusters(evidence, question, runs)
+        size += f" in {number_of(clusters, 'cluster')} ({', '.join(cluster)})"
+    if evidence.repeated:
+        size = f"{number_of(clusters, 'query', 'queries')}, {number_of(rankings, 'ranking')}"
+    is_weighted, effective = question.weight is not None or cluster, row["effective"]
+    if is_weighted and effective is not None and round(effective, 1) < clusters:
+        size += f", effective number {effective:,.1f}"
+    return size
+
+
+def _clusters(evidence: Evidence, question: Question, runs: Sequence[Any]) -> int:
+    """Return the number of clusters with queries that all of the runs have."""
+    rows = question.of_runs(evidence.values, runs)
+    others = [name for name in evidence.cluster if name not in question.queries]
+    place = OWN + "rankings"
+    in_runs = rows.group_by(question.queries).agg(pl.len().alias(place), pl.col(others).first())
+    common = in_runs.filter(pl.col(place) == len(runs))
+    return int(collected(common.select(number_of_clusters(evidence.cluster))).item())
+
+
+def robustness_text(
+    table: pl.DataFrame | None, comparison: Comparison, question: Question
+) -> str | None:
+    """Return what becomes of the verdict of a headline under other choices, in words."""
+    if table is None:
+        return None
+    rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(comparison.run)))
     result, *labels = rows.item(0, "headline").split("; the labels", 1)
     word, _, reasons = result.partition(": ")
     rows = rows.drop_nulls("changes")
@@ -167,10 +220,10 @@ def unjudged_reason(evidence: Evidence, question: Question, headline: Headline) 
     )
 
 
-def alerts(evidence: Evidence, question: Question, headline: Headline) -> Iterator[str]:
+def alerts(evidence: Evidence, question: Question, comparison: Comparison) -> Iterator[str]:
     """Yield a warning if the metric is undefined for queries in one of the two runs only."""
-    metric, comparison = headline.metric, headline.comparison
-    if comparison is None or comparison.row["low"] is None:
+    metric = output_name(question.first)
+    if comparison.row["low"] is None:
         return
     undefined = pl.col(DEFINED + metric).is_null().sum()
     pairs = question.of_runs(evidence.values, comparison.runs).group_by(question.queries)
@@ -189,29 +242,26 @@ def cautions(evidence: Evidence, question: Question) -> Iterator[str]:
 
     Rows may be unjudged, tied or duplicate.
     """
-    rankings = evidence.contents.get_column("rankings")
-    compared = evidence.comparison
+    contents, conventions = evidence.contents, question.conventions
+    lengths, compared = contents.get_column("rankings"), evidence.comparison
     missing: Any = None if compared is None else compared.get_column("missing").max()
-    low, high = min(rankings, default=0), max(rankings, default=0)
+    low, high = min(lengths, default=0), max(lengths, default=0)
     if missing:
         yield (
-            f"Runs were evaluated on different queries: up to {count(missing)} "
-            f"{'is' if missing == 1 else 'are'} missing in one of two runs. Comparisons use the "
-            "queries of both runs, means all queries of each run."
+            f"Runs were evaluated on different queries (up to {count(missing)} missing in one of "
+            "two runs). Comparisons use the queries of both runs, means all queries of each run."
         )
     elif question.run is not None and low != high:
         yield (
             f"Runs were evaluated on different queries: they have {count(low)} to {count(high)} "
             "rankings."
         )
-    totals = evidence.contents.select(
+    totals = contents.select(
         "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
     ).sum().row(0, named=True)  # fmt: skip
-    conventions = question.conventions
-    retrieved = totals["rows"] - totals["not_retrieved"]
     if totals["unjudged"]:
         is_removed = conventions.unjudged == "removed"
-        share = percent(totals["unjudged"] / retrieved)
+        share = percent(totals["unjudged"] / (totals["rows"] - totals["not_retrieved"]))
         if evidence.only_relevant and not is_removed:
             yield (
                 "All labels are relevant, as those of purchases or clicks: the retrieved documents "
@@ -221,42 +271,30 @@ def cautions(evidence: Evidence, question: Question) -> Iterator[str]:
         else:
             treatment = "were removed before ranking" if is_removed else "count as not relevant"
             yield f"{share} of the retrieved documents are unjudged; they {treatment}."
-    tied: Any = evidence.contents.get_column("tied_rankings").max()
+    tied: Any = contents.get_column("tied_rankings").max()
     if tied:
         rule = conventions.ties or ("doc" if question.columns.doc else "worst")
         yield (
             f"{percent(tied)} of the rankings have tied scores"
-            f"{' in the run with the most ties' if evidence.contents.height > 1 else ''}; tied "
+            f"{' in the run with the most ties' if contents.height > 1 else ''}; tied "
             f"documents were ordered {_TIES[rule]}."
         )
-    if totals["barren_rankings"]:
-        barren, them = totals["barren_rankings"], "it" if totals["barren_rankings"] == 1 else "them"
+    texts = {
+        "barren_rankings": "no relevant document; most metrics are then undefined (see Method for "
+        "how they count)",
+        "unretrieved_rankings": "no retrieved document",
+    }
+    for name, what in texts.items():
+        if some := totals[name]:
+            share = f"{count(some)} of {number_of(totals['rankings'], 'ranking')}"
+            yield f"{share} {'has' if some == 1 else 'have'} {what}."
+    if duplicates := sum(contents.get_column("repeated")) if "repeated" in contents.columns else 0:
+        is_first = conventions.of(question.first).duplicates == "first"
         yield (
-            f"{_share_text(barren, totals['rankings'])} no relevant document; most "
-            f"metrics are undefined for {them} (see Method for how they count)."
+            f"{count(duplicates)} of {number_of(totals['rows'], 'row')} had a document that was "
+            "already in the ranking; of such rows, the "
+            f"{'first one' if is_first else 'one with the highest score'} was kept."
         )
-    if totals["unretrieved_rankings"]:
-        unretrieved = _share_text(totals["unretrieved_rankings"], totals["rankings"])
-        yield f"{unretrieved} no retrieved document."
-    has_duplicates = "repeated" in evidence.contents.columns
-    duplicates: Any = evidence.contents.get_column("repeated").sum() if has_duplicates else 0
-    if duplicates:
-        was = "was" if duplicates == 1 else "were"
-        effects = {
-            "max": f"{was} removed; the row with the highest score was kept",
-            "first": f"{was} removed; the row that came first was kept",
-        }
-        choice = question.conventions.of(question.first).duplicates
-        yield (
-            f"{count(duplicates)} of {number_of(totals['rows'], 'row')} "
-            f"{'is a duplicate' if duplicates == 1 else 'are duplicates'} of a document in the "
-            f"same ranking and {effects[choice]}."
-        )
-
-
-def _share_text(some: int, rankings: int) -> str:
-    """Return the subject and verb of a caution, such as "1 of 900 rankings has"."""
-    return f"{count(some)} of {number_of(rankings, 'ranking')} {'has' if some == 1 else 'have'}"
 
 
 def contradictions(evidence: Evidence, question: Question, comparison: Comparison) -> list[str]:

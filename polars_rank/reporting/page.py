@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    import polars as pl
-
     from polars_rank._params import Names
     from polars_rank.columns import Label, Score
     from polars_rank.conventions import ConventionsLike
@@ -199,18 +197,10 @@ def report(
 
 
 def write_report(
-    log: Any,
-    metrics: Metrics,
-    *,
-    path: str | os.PathLike[str],
-    overwrite: bool = False,
-    title: str | None = None,
-    rules: Rules | None = None,
-    undecided: str | None = None,
-    source: Sequence[str] = (),
-    progress: bool = False,
-    **parameters: Any,
-) -> Path:
+    log: Any, metrics: Metrics, *, path: str | os.PathLike[str], overwrite: bool = False,
+    title: str | None = None, undecided: str | None = None, source: Sequence[str] = (),
+    progress: bool = False, **parameters: Any,
+) -> Path:  # fmt: skip
     """Write a report.
 
     The command also passes the verdict of undecided rules, the names of the files that it has
@@ -224,17 +214,15 @@ def write_report(
         raise missing_extra(extra="report", cause=error) from error
     require_scipy()
     rows = lazy(log, "log", collects=True)
-    question = Question.of(
-        rows, metrics, rules=rules, undecided=undecided, progress=progress, **parameters
-    )
-    with new_file(path, overwrite=overwrite, inputs=[rows, rules]) as part:
+    question = Question.of(rows, metrics, undecided=undecided, progress=progress, **parameters)
+    with new_file(path, overwrite=overwrite, inputs=[rows, parameters["rules"]]) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:
             evidence = gather(rows, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(evidence, question)}
         for message in messages:
             warn(str(message), type(message))
         content["alerts"] = [*map(str, messages), *content["alerts"]]
-        content["files"] = [*source] or sources(rows)
+        content["files"] = [*source] or first_names(files(rows))
         compared = "" if question.baseline is None else f": comparison with {question.baseline}"
         content["title"] = title or f"Ranking report{compared}"
         content["generated"] = datetime.now().astimezone()
@@ -265,18 +253,6 @@ def _captured_warnings() -> Iterator[list[RankWarning]]:
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     messages += kinds.values()
-
-
-def sources(log: pl.LazyFrame) -> list[str]:
-    """Return the names of files that a plan reads; none for a table in memory.
-
-    Examples
-    --------
-    >>> from polars_rank.reporting.page import sources
-    >>> sources(pl.scan_csv("logs/a.csv", schema={"query": pl.Int64}))
-    ['logs/a.csv']
-    """
-    return first_names(files(log))
 
 
 @cache

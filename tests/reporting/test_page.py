@@ -875,12 +875,12 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     page = read(twice, tmp_path, "ap", conventions=pr.Conventions(duplicates="max"))
     assert "Conventions polars_rank defaults, with duplicates='max'" in page.text
     assert (
-        "rows are duplicates of a document in the same ranking and were removed" in page.text
-        and "highest score" in page.text
-    )
+        f"7 of {log.height + 7:,} rows had a document that was already in the ranking; of such rows, "
+        "the one with the highest score was kept."
+    ) in page.text
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, "ap", baseline="bm25")
-    assert "up to 21 are missing in one of two runs" in page.text
+    assert "different queries (up to 21 missing in one of two runs)." in page.text
     # The difference is not that of the means, which are over all queries of each run.
     values = pr.per_query(some, "ap", by="run")
     (row,) = pr.compare(values, baseline="bm25", details=True).to_dicts()
@@ -899,18 +899,18 @@ def test_one_is_not_many(tmp_path):
     one = pl.DataFrame({"query": 1, "doc": [1], "score": [1.0], "label": [0]})
     page = read(one, tmp_path)
     assert "1 row · 1 ranking ·" in page.text and "1 query: too few for an interval" in page.text
-    assert "1 of 1 ranking has no relevant document; most metrics are undefined for it" in page.text
+    assert "1 of 1 ranking has no relevant document; most metrics are then undefined" in page.text
     nothing = one.with_columns(query=2, score=pl.lit(None, pl.Float64))
     page = read(
         pl.concat([one, one, nothing]), tmp_path, conventions=pr.Conventions(duplicates="first")
     )
     assert "3 rows · 2 rankings ·" in page.text
+    assert "2 of 2 rankings have no relevant document; most metrics are then" in page.text
+    assert "1 of 2 rankings has no retrieved document." in page.text
     assert (
-        "2 of 2 rankings have no relevant document; most metrics are undefined for them"
+        "1 of 3 rows had a document that was already in the ranking; of such rows, the first"
         in page.text
     )
-    assert "1 of 2 rankings has no retrieved document." in page.text
-    assert "1 of 3 rows is a duplicate of a document in the same ranking" in page.text
     table = pr.per_query(pl.concat([one, nothing]), "p@1").with_columns(w=pl.Series([1.0, -1.0]))
     with pytest.raises(
         pr.errors.DataError,
