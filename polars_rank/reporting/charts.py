@@ -69,15 +69,13 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
                 kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
                 size += len(json.dumps(spec))
         metrics.append(output_name(metric))
-    missing = {
-        "metrics": len(question.metrics) - len(metrics), "runs": len(runs) - len(drawn_runs)
-    }  # fmt: skip
+    missing = (len(question.metrics) - len(metrics), "metrics"), (len(runs[_MAX_RUNS:]), "runs")
     style = config()  # the style sheet of the page has the theme colors
     style["axis"] |= {"labelOverlap": True, "labelSeparation": 8}
     notes = ["Charts by query show a query once per group."] if evidence.repeated else []
     if question.weight is not None:
         notes.append("Charts by query, and their means, are without weights.")
-    omitted = [f"{number} more {what}" for what, number in missing.items() if number]
+    omitted = [f"{number} more {what}" for number, what in missing if number]
     return {
         "charts": {"config": style, "kinds": kinds},
         "kinds": [(kind, words) for kind, words in KINDS.items() if kind in kinds],
@@ -94,14 +92,13 @@ def _charts(
     """Yield the kind, run and drawing function of each chart of a metric."""
     name = output_name(metric)
     colors = colors_of(evidence, question) if question.run is not None else None
-    run_options: dict[str, Any] = {
+    options: dict[str, Any] = {
         "run": question.run, "baseline": question.baseline, "colors": colors
     }  # fmt: skip
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
     if len(runs) <= _MAX_DISTRIBUTIONS:
-        draw = partial(plot.distribution, values, metric, **run_options)
-        yield "distribution", "", draw
+        yield "distribution", "", partial(plot.distribution, values, metric, **options)
     for number, run in enumerate(runs[1:]):
         if question.baseline is not None and question.slices:
             tables = [each for each in (evidence.comparison, evidence.slices) if each is not None]
@@ -109,12 +106,14 @@ def _charts(
             of_slices: dict[str, Any] = {"run": question.run, "colors": colors, "n": _MAX_SLICES}
             yield "slices", str(number), partial(plot.slices, rows, metric, **of_slices)
         pair = question.of_runs(values, [runs[0], run])
-        options: dict[str, Any] = {"query": question.queries}
         if len(runs) > _MAX_DISTRIBUTIONS:
-            draw = partial(plot.distribution, pair, metric, **run_options)
-            yield "distribution", str(number), draw
+            yield (
+                "distribution",
+                str(number),
+                partial(plot.distribution, pair, metric, **options),
+            )
         if question.baseline is not None:
-            draw = partial(plot.differences, pair, metric, **run_options, **options)
+            draw = partial(plot.differences, pair, metric, query=question.queries, **options)
             yield "differences", str(number), draw
 
 

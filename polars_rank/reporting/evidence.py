@@ -369,9 +369,8 @@ def _with_differences(
         return groups
     keys = [*question.splits, "metric"]
     differences = comparison.select(
-        *keys, "difference", "p_value", "verdict",
-        *(pl.col(name).alias(f"difference_{name}") for name in ("low", "high")),
-    )  # fmt: skip
+        *keys, "difference", "p_value", "verdict", difference_low="low", difference_high="high"
+    )
     return groups.join(differences, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 

@@ -23,7 +23,7 @@ from polars_rank.reporting.formats import count, listed, percent, text
 from polars_rank.reporting.question import DEFINED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
@@ -36,6 +36,8 @@ _TIES = {
     "input": "in the order of the rows", "expected": "in all possible orders (mean)",
 }  # fmt: skip
 
+#: The number of the compared runs that have a query.
+_RUNS = OWN + "runs"
 #: Kinds of choices in sentences.
 _WORDS = {"unjudged": "unjudged documents", "undefined": "undefined values"}
 
@@ -103,7 +105,7 @@ def headline_context(evidence: Evidence, question: Question) -> dict[str, Any]:
     }  # fmt: skip
     if compared is not None:
         content["but"] = contradictions(evidence, question, compared)
-        content["robustness"] = robustness_text(evidence.robustness, compared, question)
+        content["robustness"] = robustness_text(evidence, question, compared)
         content["alerts"] = [] if reason else [*alerts(evidence, question, compared)]
     return content
 
@@ -129,8 +131,7 @@ def headline(evidence: Evidence, question: Question) -> Headline:
         if question.baseline is None:  # the pairs of the best run are the first ones
             comparisons = [each for each in comparisons if each.run == comparisons[0].run]
         else:
-            sign = 1 if lower else -1
-            comparisons.sort(key=lambda each: sign * (each.row["difference"] or 0.0))
+            comparisons.sort(key=lambda each: each.row["difference"] or 0.0, reverse=not lower)
     first = comparisons[0] if comparisons else None
     direction = direction_note(question.first)
     return Headline(metric, lower, direction, first, comparisons[1:], tests, means)
@@ -151,7 +152,12 @@ def _sample(evidence: Evidence, question: Question, first: Headline) -> str | No
     clusters = rankings = row["queries"]
     size, cluster = number_of(rankings, "query", "queries"), evidence.cluster
     if cluster:
-        clusters = _clusters(evidence, question, runs)
+        # Those with queries that all of the runs have.
+        others = [name for name in cluster if name not in question.queries]
+        in_runs = question.of_runs(evidence.values, runs).group_by(question.queries)
+        counts = in_runs.agg(pl.len().alias(_RUNS), pl.col(others).first())
+        common = counts.filter(pl.col(_RUNS) == len(runs))
+        clusters = int(collected(common.select(number_of_clusters(cluster))).item())
         size += f" in {number_of(clusters, 'cluster')} ({', '.join(cluster)})"
     if evidence.repeated:
         size = f"{number_of(clusters, 'query', 'queries')}, {number_of(rankings, 'ranking')}"
@@ -161,20 +167,9 @@ def _sample(evidence: Evidence, question: Question, first: Headline) -> str | No
     return size
 
 
-def _clusters(evidence: Evidence, question: Question, runs: Sequence[Any]) -> int:
-    """Return the number of clusters with queries that all of the runs have."""
-    rows = question.of_runs(evidence.values, runs)
-    others = [name for name in evidence.cluster if name not in question.queries]
-    place = OWN + "rankings"
-    in_runs = rows.group_by(question.queries).agg(pl.len().alias(place), pl.col(others).first())
-    common = in_runs.filter(pl.col(place) == len(runs))
-    return int(collected(common.select(number_of_clusters(evidence.cluster))).item())
-
-
-def robustness_text(
-    table: pl.DataFrame | None, comparison: Comparison, question: Question
-) -> str | None:
+def robustness_text(evidence: Evidence, question: Question, comparison: Comparison) -> str | None:
     """Return what becomes of the verdict of a headline under other choices, in words."""
+    table = evidence.robustness
     if table is None:
         return None
     rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(comparison.run)))
@@ -245,16 +240,15 @@ def cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     contents, conventions = evidence.contents, question.conventions
     lengths, compared = contents.get_column("rankings"), evidence.comparison
     missing: Any = None if compared is None else compared.get_column("missing").max()
-    low, high = min(lengths, default=0), max(lengths, default=0)
     if missing:
         yield (
             f"Runs were evaluated on different queries (up to {count(missing)} missing in one of "
             "two runs). Comparisons use the queries of both runs, means all queries of each run."
         )
-    elif question.run is not None and low != high:
+    elif question.run is not None and lengths.n_unique() > 1:
         yield (
-            f"Runs were evaluated on different queries: they have {count(low)} to {count(high)} "
-            "rankings."
+            f"Runs were evaluated on different queries: they have {count(min(lengths))} to "
+            f"{count(max(lengths))} rankings."
         )
     totals = contents.select(
         "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
@@ -280,8 +274,7 @@ def cautions(evidence: Evidence, question: Question) -> Iterator[str]:
             f"documents were ordered {_TIES[rule]}."
         )
     texts = {
-        "barren_rankings": "no relevant document; most metrics are then undefined (see Method for "
-        "how they count)",
+        "barren_rankings": "no relevant document; most metrics are then undefined (see Method)",
         "unretrieved_rankings": "no retrieved document",
     }
     for name, what in texts.items():

@@ -126,10 +126,8 @@ def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
             .with_columns(place.alias(_ROW))
             .with_columns(number.alias(_TOTAL), tied.alias(_TIED), pl.lit(good).alias(_GOOD))
             .filter(shown)
-            .with_columns(pl.col(_ROW).alias(_PLACE))
-            .drop(_ROW)
         )
-    return pl.concat(ends).sort(_RUN, _GOOD, _PLACE)
+    return pl.concat(ends).sort(_RUN, _GOOD, _ROW)
 
 
 def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataFrame]:
@@ -176,8 +174,8 @@ def _side(
         row["score"] = row[_SCORE]
         # The rank in the baseline is None if not retrieved, 0 for the baseline and without one.
         row["previous"] = previous.get(row["doc"]) if previous else 0
-    retrieved = int(table.get_column("rank").count())
     return {
         "run": run, "columns": [*shown], "documents": top,
-        "missed": missed[:_MAX_MISSED], "missed_count": len(missed), "retrieved": retrieved,
+        "missed": missed[:_MAX_MISSED], "missed_count": len(missed),
+        "retrieved": table.get_column("rank").count(),
     }  # fmt: skip

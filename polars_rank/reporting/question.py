@@ -10,13 +10,7 @@ import polars as pl
 
 from polars_rank._params import OWN, names
 from polars_rank.columns import RUN, Columns, without_run
-from polars_rank.conventions import (
-    Conventions,
-    ConventionsLike,
-    Definitions,
-    named,
-    read_metrics,
-)
+from polars_rank.conventions import Conventions, ConventionsLike, Definitions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
@@ -85,10 +79,7 @@ class Question:
         definitions = named(conventions).but(**choices)
         given = {role: options.pop(role) for role in ("slices", "weight", "cluster", "show")}
         options |= {"run": run, "conventions": definitions, "progress": progress}
-        evaluation = Evaluation.of(
-            schema, None, by=[*([] if run is None else [run]), *groups], **options
-        )
-        read = evaluation.read(log)
+        read = Evaluation.of(schema, None, by=groups, **options).read(log)
         found = read.columns
         extra = {
             role: Columns.find(found.schema, {role: columns}).roles[role]

@@ -63,7 +63,6 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "only_relevant": evidence.only_relevant,
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
-        "metric_names": names_of(question.metrics),
         **_means(evidence, question),
         "comparison": _rows(evidence.comparison, question, "difference"),
         "counted": "Rankings" if evidence.repeated else "Queries",
@@ -116,9 +115,8 @@ def _place(row: Row, value: str, low: float, high: float) -> dict[str, float] | 
     at = row[value]
     if at is None or high <= low:
         return None
-    places = {name: at if row.get(name) is None else row[name] for name in ("low", "high")}
-    places |= {"at": at, "zero": 0.0}
-    return {name: _percent(each, low, high) for name, each in places.items()}
+    places = {"low": row.get("low"), "high": row.get("high"), "at": at, "zero": 0.0}
+    return {key: _percent(at if each is None else each, low, high) for key, each in places.items()}
 
 
 def _percent(value: float, low: float, high: float) -> float:
@@ -161,12 +159,7 @@ def _means(evidence: Evidence, question: Question) -> dict[str, Any]:
         by_run = {row["run"]: row for row in of_metric}
         cells = [by_run.get(run) for run in evidence.runs]
         metrics.append({"name": name, "cells": cells, "ticks": of_metric[-1]["ticks"]})
-    baseline = question.baseline
-    runs = [
-        {"name": run, "color": colors.get(run, NEUTRAL),
-         "is_baseline": baseline is not None and run == baseline}
-        for run in evidence.runs
-    ]  # fmt: skip
+    runs = [{"name": run, "color": colors.get(run, NEUTRAL)} for run in evidence.runs]
     return {"means": rows, "metrics": metrics, "runs": runs}
 
 
@@ -192,7 +185,6 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
     return {
         "slices": rows,
         "slices_hidden": table.height - len(rows),
-        "slice_metrics": [*dict.fromkeys(row["metric"] for row in rows)],
         "slice_runs": [*dict.fromkeys(row["run"] for row in rows)],
     }
 
