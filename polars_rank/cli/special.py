@@ -18,7 +18,6 @@ from polars_rank.cli.options import parameters_of, public, split_names
 from polars_rank.cli.printing import markdown_table
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.writing import choose, put_text
-from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.io.outputs import new_file
@@ -261,19 +260,17 @@ def report(call: Call) -> None:
         misused(f"--output must end in .html; found '{output}'")
     rules, undecided = _rules(call) if {"rule", "rules"} & {*given} else (None, None)
     rows = call.scan()
-    roles = ("query", "doc", "score", "label", "position")
     options = {name: default for name, (_, default) in parameters_of("report").items()}
     options |= {**call.arguments("report"), **call.baseline(schema_of(rows))}
     options |= {
         "rules": rules, "undecided": undecided, "path": output,
-        "columns": {name: given[name] for name in roles if name in given},
-        "conventions": call.changed_conventions(), "progress": given.get("progress", True),
+        "progress": given.get("progress", True),
         "source": [
             file for name in ("logs", "run_file", "judgments") for file in given.get(name, ())
         ],
     }  # fmt: skip
-    unread = ("log", *Definitions.__annotations__)
-    path = write_report(rows, **{k: value for k, value in options.items() if k not in unread})
+    del options["log"]
+    path = write_report(rows, **options)
     say(f"Wrote {path}")
 
 
