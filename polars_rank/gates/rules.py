@@ -85,6 +85,10 @@ class Rule:
     _text: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.metric, (str, type(None))):
+            raise ArgumentError(
+                f"`metric` must be the name of a metric, or None; found {short(self.metric)}"
+            )
         one_of("sign", self.sign, tuple(_COMPARED))
         number("bound", self.bound)
         if not isinstance(self.where, Mapping):
