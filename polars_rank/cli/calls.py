@@ -180,8 +180,8 @@ class Call:
         if kind == "parquet":
             return scanned_log(
                 sources.expand(self.copies["logs"]), dict(self.schema_options),
-                {"query": self.names("query"), "by": by,
-                 "run": None if self.command.reads == "runs" else self.run},
+                {"run": None if self.command.reads == "runs" else self.run,
+                 "query": self.names("query"), "by": by},
                 layout=self.given.get("layout", "auto"), memory=self.given.get("memory"),
                 progress=self.given.get("progress", True) and self.command.writes != "parquet",
             )  # fmt: skip

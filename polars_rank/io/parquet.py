@@ -180,7 +180,7 @@ def scanned_log(
         given = {name: value for name, value in roles.items() if value is not None}
         if {"score", "position"} & {*given}:
             scored(source.log, given.pop("score", "score"), given.get("position"))
-        keys = Columns.find(source.schema, {"query": None, **given}).keys
+        keys = Columns.find(source.schema, {**given, "query": given.get("query")}).keys
         with source.files.unchanged():
             rows = Rows("shuffled")
             if layout != "shuffled":
