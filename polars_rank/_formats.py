@@ -13,7 +13,6 @@ FORMAT_VERSION = "format_version"
 BASELINE = 2
 PAGE = 1
 JUNIT = 1
-GATE_JSON = 1
 
 
 def check_version(found: Any, known: int, what: str, remedy: str) -> None:

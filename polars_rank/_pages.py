@@ -117,8 +117,10 @@ class PageTable:
     hides: bool = False
     #: The number of columns that the frame lacks, which count as hidden.
     hidden: int = 0
-    #: Whether plain text has a paragraph per row, which begins with the first cell in capitals.
-    paragraphs: bool = False
+    #: The number of columns in the first line of a row, if plain text has a paragraph per row, with
+    #: a line for each other column; and the column that is in capitals there.
+    paragraphs: int = 0
+    capitals: str = ""
     #: Lines below the table.
     below: str = ""
 
@@ -148,7 +150,7 @@ class PageTable:
         first = rest[:1]
         yield from _wrapped(self.caption, most) if self.caption else ()
         if self.paragraphs:
-            yield from _paragraphs(rest, most or sys.maxsize)
+            yield from self._paragraphs(rest, most or sys.maxsize)
             rest = []
         while rest:
             kept, widths = self._fitting(rest, most)
@@ -163,6 +165,24 @@ class PageTable:
         yield from _wrapped(self.below, most) if self.below else ()
         if self.hides and hidden:
             yield f"{number_of(hidden, 'column')} hidden; use --wide to show all columns."
+
+    def _paragraphs(self, columns: Sequence[_Cells], most: int) -> Iterator[str]:
+        """Yield the lines of rows as paragraphs."""
+        first, others = columns[: self.paragraphs], columns[self.paragraphs :]
+        space = max((width(each.name) for each in others), default=0)
+        for place in range(self.frame.height):
+            texts = (
+                each.cells[place].upper() if each.name == self.capitals else each.cells[place]
+                for each in first
+            )
+            yield from [""] * bool(place and self.folds)
+            yield from wrapped("  ".join(filter(None, texts)), most, "  ")
+            for each in others if space else ():
+                line = f"{each.name:{space}}  {each.cells[place]}"
+                lines = wrapped(line, most - 2, " " * (space + 2)) if self.folds else [
+                    cut(line, most - 2)
+                ]  # fmt: skip
+                yield from ("  " + text for text in lines if each.cells[place])
 
     def markdown(self) -> str:
         """Return the table in GitHub-flavored Markdown."""
@@ -370,15 +390,6 @@ def _wrapped(text: str, most: int | None) -> list[str]:
     return [text] if most is None else wrapped(text, most, "  " * text.startswith("- "))
 
 
-def _paragraphs(columns: Sequence[_Cells], most: int) -> Iterator[str]:
-    """Yield the lines of rows as paragraphs: two cells in a line, then a line for each cell."""
-    for n, (first, second, *others) in enumerate(zip(*(c.cells for c in columns), strict=True)):
-        yield from [""] * bool(n)
-        yield from wrapped(f"{first.upper()}  {second}", most, "  ")
-        for each in filter(None, others):
-            yield from ("  " + line for line in wrapped(each, most - 2))
-
-
 def _lines(columns: Sequence[_Cells], widths: Sequence[int], *, folds: bool) -> Iterator[str]:
     """Yield the lines of columns of these widths."""
     depth = max((len(each.heads) for each in columns), default=0)
@@ -394,7 +405,7 @@ def _lines(columns: Sequence[_Cells], widths: Sequence[int], *, folds: bool) -> 
             each.lines([*text, *[""] * (height - len(text))], most)
             for each, text, most in zip(columns, texts, widths, strict=True)
         ]
-        yield from ("  ".join(line).rstrip() for line in zip(*lines, strict=True))
+        yield from filter(None, ("  ".join(line).rstrip() for line in zip(*lines, strict=True)))
 
 
 def _plain(value: Any) -> Any:

@@ -235,8 +235,8 @@ def _gated() -> pl.DataFrame:
     worse = _runs().filter(run="y").select("query", "doc", "score")
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder, "baseline.jsonl")
-        pr.gate(golden, results).write_baseline(before)
-        gate = pr.gate(golden, worse, before, floors=floors, max_drop=0.1)
+        pr.gate(golden, results, ties="doc").write_baseline(before)
+        gate = pr.gate(golden, worse, before, floors=floors, max_drop=0.1, ties="doc")
     return gate.verdicts
 
 

@@ -60,13 +60,13 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only
 #: falls; a package may exceed its budget only in a change that lowers another by as much.
 BUDGETS = {
-    ".": (3_000, 3_281),
+    ".": (3_000, 3_292),
     "frames": (750, 856),
     "metrics": (4_100, 4_585),
     "evaluation": (2_500, 2_625),
-    "io": (2_800, 4_238),
+    "io": (2_800, 4_233),
     "stats": (2_500, 2_545),
-    "gates": (1_000, 1_618),
+    "gates": (1_000, 1_545),
     "conformance": (1_900, 2_471),
     "diagnostics": (1_500, 1_556),
     "judges": (850, 850),
@@ -74,7 +74,7 @@ BUDGETS = {
     "catalog": (560, 514),
     "clicks": (380, 339),
     "plot": (1_400, 1_559),
-    "reporting": (1_400, 1_603),
+    "reporting": (1_400, 1_398),
     "spark": (450, 598),
     "cli": (1_500, 1_910),
 }

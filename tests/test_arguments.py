@@ -139,7 +139,7 @@ ARGUMENTS: dict[str, Any] = {
     "from_dicts.rankings": {"q": {"d": 1.0}},
     **dict.fromkeys(("fuse.log", "tune_fusion.log", "report.log"), LOG),
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
-    "gate.run": RANKINGS,
+    "gate.results": RANKINGS,
     "join_spans.retrieved": CHUNKS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
@@ -196,7 +196,7 @@ MORE = {
     "identify.value": "-1 huge",
     "referee.function": "lambda",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
-    **{"report.title": "'' text", "report.columns": "{}"},
+    "report.title": "'' text",
     "training.catboost.groups": "[[1]]",
 }
 
@@ -281,7 +281,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Write the files that functions read, in the working directory."""
     needs.package("jinja2", "report")
     with contextlib.chdir(tmp_path_factory.mktemp("arguments")):
-        ONE.write_parquet("log.parquet")
+        ONE.select(pl.all(), pl.all().name.suffix(SECOND)).write_parquet("log.parquet")
         Path("run.txt").write_text("1 Q0 d 1 0.5 tag\n", "utf-8")
         Path("qrels.txt").write_text("1 0 d 1\n", "utf-8")
         yield

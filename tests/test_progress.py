@@ -71,7 +71,7 @@ def test_of_a_log_counts_each_row_once(
 ) -> None:
     log = write(tmp_path / "log.parquet", layout)
     scan = scanned_log(
-        tmp_path / "log.parquet", {}, query="query", run="run", by=None, layout="auto",
+        tmp_path / "log.parquet", {}, {"query": "query", "run": "run"}, layout="auto",
         memory=memory, progress=True,
     )  # fmt: skip
     plan = pr.evaluate(scan, METRICS)

@@ -172,8 +172,8 @@ class Call:
         if kind == "parquet":
             return scanned_log(
                 sources.expand(self.copies["logs"]), dict(self._differing),
-                query=self.names("query"), by=by,
-                run=None if self.command.reads == "runs" else self.run,
+                {"run": None if self.command.reads == "runs" else self.run,
+                 "query": self.names("query"), "by": by},
                 layout=given.get("layout", "auto"), memory=given.get("memory"),
                 progress=given.get("progress", True) and self.command.writes != "parquet",
             )  # fmt: skip

@@ -205,7 +205,7 @@ FILES: Mapping[str, Command] = {
 }
 REPORTS: Mapping[str, Command] = {
     "report": Command("report", "log", ("log.parquet -m ap --baseline bm25 --slices country",),
-        writes="page", also=("evaluate",), without=("path", "columns"),
+        writes="page", also=("evaluate",), without=("path",),
         own=("rule", "rules"), runs="special:report"),
     "demo": Command("datasets.search_log", "", ("",), writes="folder",
         about="Generate a log, compare its two runs, and write a report.",

@@ -16,7 +16,6 @@ from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import parameters_of, public, split_names
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
@@ -241,16 +240,13 @@ def report(call: Call) -> None:
         misused(f"--output must end in .html; found '{output}'")
     rules, undecided = _rules(call) if {"rule", "rules"} & {*given} else (None, None)
     rows = call.scan()
-    roles = ("query", "doc", "score", "label", "position")
     options = {name: default for name, (_, default) in parameters_of("report").items()}
     options |= call.arguments("report") | call.baseline(rows) | {
         "rules": rules, "undecided": undecided, "path": output,
-        "columns": {name: given[name] for name in roles if name in given},
-        "conventions": call.changed_conventions(), "progress": given.get("progress", True),
+        "progress": given.get("progress", True),
         "source": [*given.get("logs", ()), *given.get("run_file", ()), *given.get("judgments", ())],
     }  # fmt: skip
-    for name in ("log", *Definitions.__annotations__):
-        options.pop(name, None)
+    del options["log"]
     say(f"Wrote {write_report(rows, **options)}")
 
 

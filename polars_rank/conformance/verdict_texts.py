@@ -108,7 +108,7 @@ class Referee(Paged):
         return Page(
             title,
             [_definition(self), *choices, f"- called with: {self.signature}{left}"],
-            [PageTable(table, paragraphs=True)] if rows else [],
+            [PageTable(table, paragraphs=2, capitals="severity", folds=True)] if rows else [],
             summary="; ".join([title, *named[:_NAMED]]),
             data={
                 "passed": self.passed, "name": self.name, "metric": self.metric,

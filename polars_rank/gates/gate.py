@@ -42,7 +42,7 @@ METRICS = ("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_
 ASSUMPTION = ", if the differences from a later run vary as much as the values do"
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Gate(Paged):
     """The verdicts of a gate, with the values behind them.
 

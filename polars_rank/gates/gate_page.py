@@ -27,9 +27,13 @@ def page_of(gate: Any, rules: Sequence[Rule]) -> Page:
     """Return the page of a gate and its rules."""
     failures = _failures(gate, {rule.condition: rule for rule in rules})
     title = _headline(gate)
-    names = [name for name, _ in failures[:_NAMED]] + ["…"] * (len(failures) > _NAMED)
+    names = [
+        row["failed"] + (f" ({row['category']})" if row["category"] != ALL else "")
+        for row in failures[:_NAMED]
+    ]
+    names += ["…"] * (len(failures) > _NAMED)
     passed = gate.verdicts.filter(verdict="pass")
-    tables = [*_failed_table([row for _, row in failures]), _means(gate.table), *_queries(gate)]
+    tables = [*_failed_table(failures), _means(gate.table), *_queries(gate)]
     count = f"{number_of(passed.height, 'rule')} passed"
     return Page(
         title, gate.notes, tables, about="Retrieval gate", warnings=gate.warnings,
@@ -57,8 +61,8 @@ def _headline(gate: Any) -> str:
     return f"PASSED: {count}{loss}"
 
 
-def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[tuple[str, dict[str, str]]]:
-    """Return each metric and category that fails, whatever the number of rules: a name and cells.
+def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[dict[str, str]]:
+    """Return a row for each metric and category that fails, whatever the number of rules.
 
     The rule about the mean, the largest drop and the guard may all say the same loss.
     """
@@ -70,39 +74,29 @@ def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[tuple[str, dict[str,
     means = {row["category"]: row for row in gate.table.iter_rows(named=True)}
     failures = []
     for (metric, category), failed in found.items():
-        of_category = means.get(category, {})
-        cells = {"failed": metric, "category": category}
-        for name, key in (("mean", metric), ("difference", f"difference({metric})")):
-            number = of_category.get(key)
-            cells[name] = "" if number is None else f"{number:{'+' * (key != metric)}.3f}"
-        cells |= {"interval": "", "needs": ""}
+        mean, difference = (
+            means.get(category, {}).get(name) for name in (metric, f"difference({metric})")
+        )
+        cells = {
+            "category": category,
+            "mean": "" if mean is None else f"{mean:.3f}",
+            "difference": "" if difference is None else f"{difference:+.3f}",
+            "interval": "",
+        }
         has_drop = any(rule.column != "mean" and not rule.is_guard for rule, _ in failed)
-        names, needs = [], []
+        names = []
         for rule, row in failed:
-            if rule.is_guard:
-                cells["interval"] = f"[{rule.shown(row['low'])}, {rule.shown(row['high'])}]"
-                if has_drop:
-                    continue
-            else:
+            if not rule.is_guard:
+                names.append(rule.condition)
                 cells["mean" if rule.column == "mean" else "difference"] = rule.shown(row["value"])
-            name, need = _needs(rule)
-            names.append(name)
-            needs.append(need)
-        cells["needs"] = "; ".join(needs)
-        where = "" if category == ALL else f" ({category})"
-        failures.append((" and ".join(names) + where, cells))
+                continue
+            cells["interval"] = f"[{rule.shown(row['low'])}, {rule.shown(row['high'])}]"
+            if not has_drop:
+                unit, sign = (100, "%") if rule.column.startswith("relative") else (1, "")
+                margin = f" beyond {abs(rule.bound) * unit:.12g}{sign}" * bool(rule.bound)
+                names.append(f"no loss in {metric}{margin}")
+        failures.append({"failed": "; ".join(names), **cells})
     return failures
-
-
-def _needs(rule: Rule) -> tuple[str, str]:
-    """Return what a rule needs, in words: of its metric by name, and in a row of the metric."""
-    if not rule.is_guard:
-        short = rule.condition.replace(f"({rule.metric})", "")
-        return rule.condition, short.removeprefix(f"{rule.metric} ")
-    size = abs(rule.bound)
-    share = rule.column == "relative_difference"
-    beyond = (f" beyond {100 * size:.12g}%" if share else f" beyond {size:.12g}") * bool(size)
-    return f"no loss in {rule.metric}{beyond}", f"no loss{beyond}"
 
 
 def _failed_table(rows: Sequence[dict[str, str]]) -> Iterator[PageTable]:
@@ -112,7 +106,7 @@ def _failed_table(rows: Sequence[dict[str, str]]) -> Iterator[PageTable]:
         kept = [name for name in table.columns if any(table[name])]
         more = len(rows) - _FAILURES
         below = f"and {more} more" if more > 0 else ""
-        yield PageTable(table.select(kept), "Failed", below=below, folds=True)
+        yield PageTable(table.select(kept), below=below, folds=True)
 
 
 def _means(table: pl.DataFrame) -> PageTable:
@@ -127,7 +121,7 @@ def _means(table: pl.DataFrame) -> PageTable:
         if any(changes):
             rows.append(["", "", *(f"{each:+.3f}" if each else "" for each in changes)])
     schema = dict.fromkeys(["category", "queries", *names], pl.String)
-    return PageTable(pl.DataFrame(rows, schema, orient="row"), "Means")
+    return PageTable(pl.DataFrame(rows, schema, orient="row"))
 
 
 def _queries(gate: Any) -> Iterator[PageTable]:
@@ -156,26 +150,18 @@ def _queries(gate: Any) -> Iterator[PageTable]:
         table = table.clear() if failed.is_empty() else table
     rows = []
     for row in table.head(_QUERIES).iter_rows(named=True):
-        name = (
-            row["query"]
-            if row["text"] in (None, row["query"])
-            else f"{row['query']}: {row['text']}"
-        )
-        value, relevant = f"{row[metric]:.3f}", {*row["relevant"]}
-        documents = {"relevant": row["relevant"], "retrieved": row["docs"]}
+        has_text = row["text"] not in (None, row["query"])
+        query = f"{row['query']}: {row['text']}" if has_text else row["query"]
+        relevant, now = {*row["relevant"]}, f"{row[metric]:.3f}"
+        docs = [" ".join("*" * (d in relevant) + cut(d, _ID) for d in row["docs"]) or "nothing"]
         if is_compared:
-            value = f"{row[metric + BEFORE]:.3f} -> {value}"
-            documents = {"before": row["docs" + BEFORE] or [], "after": row["docs"]}
-        for kind, docs in documents.items():
-            marked = [
-                "*" * (doc in relevant and kind != "relevant") + cut(doc, _ID) for doc in docs
-            ]
-            first = (
-                [name, row["category"] or "", value] if kind in ("before", "relevant") else [""] * 3
-            )
-            rows.append([*first, kind, " ".join(marked) or "nothing"])
+            before = row["docs" + BEFORE] or []
+            docs.insert(0, " ".join("*" * (d in relevant) + cut(d, _ID) for d in before))
+            now = f"{row[metric + BEFORE]:.3f} -> {now}"
+        else:
+            docs.insert(0, " ".join(cut(d, _ID) for d in row["relevant"]))
+        rows.append([query, row["category"] or "", now, docs[0] or "nothing", docs[1]])
     if rows:
-        schema = dict.fromkeys(["query", "category", metric, "", "documents"], pl.String)
-        shown = pl.DataFrame(rows, schema, orient="row")
-        shown = shown if any(shown["category"]) else shown.drop("category")
-        yield PageTable(shown, title)
+        names = ("before", "after") if is_compared else ("relevant", "retrieved")
+        schema = dict.fromkeys(["query", "category", metric, *names], pl.String)
+        yield PageTable(pl.DataFrame(rows, schema, orient="row"), title, paragraphs=3)

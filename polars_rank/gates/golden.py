@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import col
 
-from polars_rank._params import missing_column
 from polars_rank.columns import Columns
 from polars_rank.diagnostics.broken_runs import FEWEST
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
-from polars_rank.io.fields import FieldNames, Kind, place
+from polars_rank.io.fields import FieldNames, Kind
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.inputs import check_path
 from polars_rank.io.judgments import with_ids
-from polars_rank.io.records import ReadFile
-from polars_rank.io.spans import join_spans, separate_spans
+from polars_rank.io.spans import join_spans
+from polars_rank.io.tables import read_table
 
 #: The category of all queries in tables, and that of the queries without a relevant document.
 ALL, UNANSWERABLE = "all", "unanswerable"
@@ -87,38 +86,15 @@ def _table(
         files: Any = given if is_golden else [("", given)]
         found = (read_judgment_files if is_golden else read_run_files)(files, fields)
     else:
-        found = _named(separate_spans(lazy(given, parameter)), parameter, kind, fields)
+        table = lazy(given, parameter)
+        file = read_table(table, kind, f"`{parameter}`", fields, is_text=False)
+        found = Reading(file.table, [file._replace(roles={})])
     frame = found.table.collect()
     Columns.find(frame.schema, {"query": "query", "doc": "doc"})
     frame = frame.cast({"query": pl.String, "doc": pl.String})
     if count := frame["query"].null_count():
         raise DataError(f"column 'query' (`{parameter}`) is null in {number_of(count, 'row')}")
     return frame, found
-
-
-def _named(table: pl.LazyFrame, parameter: str, kind: Kind, fields: FieldNames) -> Reading:
-    """Return a table whose columns are named by role."""
-    schema = table.collect_schema()
-    known = {name: role for role, name in fields.items() if name is not None and name in schema}
-    if kind == "run" and "latency" not in {*schema, *fields}:
-        known |= {name: "latency" for name in schema if place(name, "latency", kind) is not None}
-    table = table.drop(role for role in known.values() if role in schema and role not in known)
-    table = table.rename(known)
-    names = table.collect_schema()
-    if kind == "judgments" and "label" not in names and "label" not in fields:
-        numbers = [
-            name for name, dtype in names.items()
-            if name not in ("query", "doc", "start", "end")
-            and (dtype.is_numeric() or dtype == pl.Boolean)
-        ]  # fmt: skip
-        if numbers:
-            raise missing_column(
-                "`label`", "label", names, f"`{parameter}`",
-                f" Name it, as in fields={{'label': {numbers[0]!r}}}, or write "
-                "fields={'label': None} if every document is relevant",
-            )  # fmt: skip
-    file = ReadFile(parameter, kind, table, {}, frozenset(known.values()), [*schema])
-    return Reading(table, [file])
 
 
 def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
@@ -139,12 +115,18 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
             )
     misspelled = [*_misspelled(table, texts["category"] or _CATEGORIES[0])]
     table = table.with_columns(
-        _numbers(table) if "label" in table.columns else pl.lit(1.0).alias("label"),
+        (col("label") if "label" in table.columns else pl.lit(1)).cast(pl.Float64).alias("label"),
         **{
             role: (col(name) if name in table.columns else pl.lit(None)).cast(pl.String)
             for role, name in texts.items()
         },
     )
+    infinite = table.filter(~col("label").is_finite())
+    for row in infinite.head(1).iter_rows(named=True):
+        raise DataError(
+            f"{number_of(infinite.height, 'grade')} (`judgments`) are not numbers, such as "
+            f"{row['label']} of document {row['doc']!r} for query {row['query']!r}"
+        )
     spans = None
     if {"start", "end"} <= {*table.columns}:
         names = ["query", "doc", "start", "end", "label"]
@@ -211,22 +193,6 @@ def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
                 f"{number_of(queries.height, 'query', 'queries')}, which count in no category: "
                 f"{listed(queries['query'])}; rename the field"
             )
-
-
-def _numbers(table: pl.DataFrame) -> pl.Series:
-    """Return the labels as numbers."""
-    labels = table["label"]
-    if labels.dtype.is_nested():
-        raise ArgumentError(f"column 'label' (`judgments`) must have numbers; found {labels.dtype}")
-    numbers = labels.cast(pl.Float64, strict=False)
-    invalid = table.filter(labels.is_not_null() & ~numbers.is_finite().fill_null(value=False))
-    if invalid.height:
-        row = invalid.row(0, named=True)
-        raise DataError(
-            f"{number_of(invalid.height, 'grade')} (`judgments`) are not numbers, such as "
-            f"{row['label']!r} of document {row['doc']!r} for query {row['query']!r}"
-        )
-    return numbers
 
 
 def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame) -> Iterable[str]:

@@ -85,6 +85,10 @@ class Rule:
     _text: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.metric, (str, type(None))):
+            raise ArgumentError(
+                f"`metric` must be the name of a metric, or None; found {short(self.metric)}"
+            )
         one_of("sign", self.sign, tuple(_COMPARED))
         number("bound", self.bound)
         if not isinstance(self.where, Mapping):
@@ -172,6 +176,13 @@ class Rule:
     def holds(self, value: float) -> bool:
         """Return whether a number is on the right side of the bound."""
         return bool(_COMPARED[self.sign](value, self.bound))
+
+    def is_about(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row has the metric, and the groups or the slice, of the rule."""
+        own = {**row, str(row.get("slice")): row.get("value")}
+        return self.metric in (None, row["metric"]) and all(
+            name in own and _is_equal(own[name], value) for name, value in self.where.items()
+        )
 
     def interval(self, row: Mapping[str, Any]) -> tuple[float | None, float | None]:
         """Return the interval that decides: that of the row; a count or a bound is its own."""
@@ -284,3 +295,13 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return '"null"' if value == "null" else str(value)
+
+
+def _is_equal(value: Any, named: Any) -> bool:
+    """Return whether a row has a value that a rule names, also as text."""
+    if named is None or value is None:
+        return value is None and named in (None, "null")  # TOML has no null
+    is_number = isinstance(named, (int, float)) and not isinstance(named, bool | type(value))
+    found = number_in(str(value)) if is_number else None
+    texts = [str(each).lower() if isinstance(named, bool) else str(each) for each in (value, named)]
+    return found == named if is_number else texts[0] == texts[1]

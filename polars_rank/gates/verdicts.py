@@ -26,8 +26,6 @@ from polars_rank.stats.verdict_files import TYPES, WORST_FIRST, failing, in_word
 
 #: Counts that are equal for all metrics.
 _ANY_METRIC = ("queries", "missing")
-#: Columns that mean something else in comparisons than in summaries.
-_OF_MEANS = ("mean", "low", "high")
 #: Columns that do not identify a group, run or slice.
 _NOT_KEYS = {*COLUMNS, "metric", "verdict", "reason", "method", "best"}
 #: Types of the columns that rules read.
@@ -208,45 +206,21 @@ def _rows(
     about = [each for each in tables if _is_about(rule, each)]
     if not about:
         raise _unmatched(rule, tables)
-    if rule.column in _OF_MEANS:
-        # In comparisons, `low` and `high` are about the difference.
-        about = [each for each in about if "difference" not in each.columns] or about
+    # In comparisons, `low` and `high` are about the difference.
+    means = [each for each in about if "difference" not in each.columns]
     is_known = False
-    for table in about:
-        _require_interval(rule, table)
+    for table in means or about if rule.column in ("low", "high") else about:
         keys = [name for name in table.columns if name not in _NOT_KEYS]
         if "baseline" in keys and table.get_column("baseline").n_unique() < 2:
             keys.remove("baseline")
         if rule.metric is None and rule.column not in _ANY_METRIC:
             keys.append("metric")
-        rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
-        for name, value in rule.where.items():
-            column = "value" if name in _sliced(table) else name
-            rows = rows.filter(slice=name) if name in _sliced(table) else rows
-            rows = rows.filter(_matches(table.schema, column, value))
-        for row in rows.iter_rows(named=True):
-            is_known = True
-            yield _texts(row, keys), row
+        for row in table.iter_rows(named=True):
+            if rule.is_about(row):
+                is_known = True
+                yield _texts(row, keys), row
     if not is_known:
         yield _texts(rule.where, [*rule.where]), {"queries": None}
-
-
-def _require_interval(rule: Rule, table: pl.DataFrame) -> None:
-    """Raise `ArgumentError` if a table has an estimate without its confidence interval."""
-    if rule.column == "mean" and "difference" in table.columns:
-        metric = rule.metric or table.get_column("metric")[0]
-        raise ArgumentError(
-            f"the rule {str(rule)!r} (`rules`) is about a mean, and comparisons have no interval "
-            "of means; pass the result of `summarize` too, with the groups or slices, or write a "
-            f"rule on 'difference({metric})'"
-        )
-    missing = [name for name in COLUMNS[rule.column].bounds or () if name not in table.columns]
-    if missing:
-        raise ArgumentError(
-            f"the rule {str(rule)!r} (`rules`) needs the interval of {rule.column!r}: column "
-            f"{missing[0]!r} (`result`) not found; pass the whole result of `summarize` or "
-            "`compare`"
-        )
 
 
 def _texts(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
@@ -262,54 +236,42 @@ def _listed(texts: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
-def _matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
-    """Return whether a column has a value of `where`."""
-    column = pl.col(name)
-    text = column.cast(pl.String)
-    if value is None:
-        return column.is_null()
-    if value == "null":  # TOML has no null
-        return column.is_null() | (text == "null")
-    if isinstance(value, bool):
-        return text.is_in([str(value).lower(), str(value)])
-    if isinstance(value, (int, float)):
-        if schema[name].is_numeric():
-            return column == value
-        whole = [f"{value:.0f}", f"{value:.1f}"] if float(value).is_integer() else []
-        return text.is_in([str(value), *whole])
-    return text == str(value)
-
-
 def _is_about(rule: Rule, table: pl.DataFrame) -> bool:
-    """Return whether a table has the metric and the columns of a rule."""
+    """Return whether a table has the metric, the interval and the groups of a rule.
+
+    The interval of a comparison is that of the difference, not of the mean.
+    """
     has_metric = rule.metric is None or rule.metric in table.get_column("metric")
-    return has_metric and rule.column in table.columns and {*rule.where} <= _names(table)
+    has_mean = rule.column != "mean" or "difference" not in table.columns
+    needed = {rule.column, *(COLUMNS[rule.column].bounds or ()), *rule.where}
+    return has_metric and has_mean and needed <= _names(table)
 
 
 def _names(table: pl.DataFrame) -> set[str]:
     """Return the columns of a table, and those that its slices are values of."""
-    return {*table.columns, *_sliced(table)}
-
-
-def _sliced(table: pl.DataFrame) -> set[str]:
-    """Return the columns of which slices have the values."""
-    return {*table.get_column("slice").drop_nulls()} if "slice" in table.columns else set()
+    slices = table.get_column("slice").drop_nulls() if "slice" in table.columns else ()
+    return {*table.columns, *slices}
 
 
 def _unmatched(rule: Rule, tables: Sequence[pl.DataFrame]) -> ArgumentError:
     metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
     columns = sorted({name for table in tables for name in _names(table)})
     of_column = re.fullmatch(r"(\w+)\((.+)\)", rule.metric or "")
-    close = ""
+    advice = ""
     if of_column and of_column[2] in metrics:  # an unknown column, as in "diff(ndcg@10)"
         close = hint(of_column[1], [name for name in columns if name in COLUMNS])
-        close = re.sub(r"'(\w+)'", lambda name: f"'{name[1]}({of_column[2]})'", close)
+        advice = re.sub(r"'(\w+)'", lambda name: f"'{name[1]}({of_column[2]})'", close)
     elif rule.metric is not None and rule.metric not in metrics:
-        close = hint(rule.metric, metrics)
+        advice = hint(rule.metric, metrics)
     elif rule.column not in columns:
         more = " with details=True" if COLUMNS[rule.column].is_detail else ""
-        close = f" The result of pr.compare{more} has the column {rule.column!r}."
+        advice = f" The result of pr.compare{more} has the column {rule.column!r}."
+    elif rule.column == "mean" and "difference" in columns:
+        advice = (
+            " The comparisons have no interval of means: pass the result of pr.summarize, too, or "
+            f"write a rule on 'difference({rule.metric or metrics[0]})'."
+        )
     return ArgumentError(
-        f"no table has the metric and the columns of the rule {str(rule)!r} (`rules`); "
-        f"available metrics: {metrics}, columns: {columns}.{close}"
+        f"no table has the metric and the columns of the rule {str(rule)!r} (`rules`), with its "
+        f"interval; available metrics: {metrics}, columns: {columns}.{advice}"
     )

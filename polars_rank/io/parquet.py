@@ -23,7 +23,7 @@ import polars.selectors as cs
 from polars_rank._params import OWN, Names, one_of, public
 from polars_rank._polars import NUMBERED, NumberedRows, scan_of_files
 from polars_rank._progress import watcher
-from polars_rank.columns import RUN, Columns
+from polars_rank.columns import RUN, Columns, Label, Score, scored
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
@@ -36,7 +36,7 @@ from polars_rank.io.parquet_source import Source
 from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from polars._typing import SchemaDict
 
@@ -60,6 +60,10 @@ def scan_log(
     paths: Paths,
     *,
     query: Names = "query",
+    doc: str | None = None,
+    score: Score | None = None,
+    label: Label | None = None,
+    position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
     layout: Layout = "auto",
@@ -102,6 +106,15 @@ def scan_log(
         match is read once.
     query
         Column or columns that identify the query.
+    doc
+        Column of the document. None: do not check that the log has it.
+    score
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
+        None: do not check that the log has it.
+    label
+        Column of the relevance label. None: do not check that the log has it.
+    position
+        Column of the position, 1 first; replaces `score`. None: do not check that the log has it.
     run
         Column of the run. Default: "run" if the log has it.
     by
@@ -134,31 +147,40 @@ def scan_log(
         scan, so that no row is silently missing, or if temporary files cannot be written. For
         object stores, only the number of rows is checked.
     SchemaError
-        If a key column is missing or holds lists.
+        If a column that a parameter names is missing, or a key column holds lists.
     DataError
         If the rows do not have the given `layout`.
     """
-    return scanned_log(paths, options, query=query, run=run, by=by, layout=layout, memory=memory)
+    roles = {
+        "query": query, "doc": doc, "score": score, "label": label, "position": position,
+        "run": run, "by": by,
+    }  # fmt: skip
+    return scanned_log(paths, options, roles, layout=layout, memory=memory)
 
 
 def scanned_log(
     paths: Paths,
     options: dict[str, Any],
+    roles: Mapping[str, Any],
     *,
-    query: Names,
-    run: str | None,
-    by: Names | None,
     layout: Layout,
     memory: str | int | None,
     progress: bool = False,
 ) -> pl.LazyFrame:
-    """Return the result of `scan_log`, with a progress bar while it is read if it is wanted."""
-    one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
+    """Return the result of `scan_log`, with a progress bar while it is read if it is wanted.
+
+    `roles` has the columns that the log must have, by parameter.
+    """
+    order = ("sorted", "adjacent", "shuffled")
+    one_of("layout", layout, ("auto", *order))
     check_options(options)
     budget = memory_bytes(memory)
     try:
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
-        keys = Columns.find(source.schema, {"run": run, "by": by, "query": query}).keys
+        given = {name: value for name, value in roles.items() if value is not None}
+        if {"score", "position"} & {*given}:
+            scored(source.log, given.pop("score", "score"), given.get("position"))
+        keys = Columns.find(source.schema, {**given, "query": given.get("query")}).keys
         with source.files.unchanged():
             rows = Rows("shuffled")
             if layout != "shuffled":
@@ -175,13 +197,7 @@ def scanned_log(
                 lengths = counted(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
-    allowed = {
-        "auto": ("sorted", "adjacent", "shuffled"),
-        "sorted": ("sorted",),
-        "adjacent": ("sorted", "adjacent"),
-        "shuffled": ("shuffled",),
-    }[layout]
-    if rows.layout not in allowed:
+    if layout != "auto" and order.index(rows.layout) > order.index(layout):
         raise DataError(
             f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
             "or sort the log"
@@ -247,11 +263,7 @@ def _in_order(
 
 
 def _numbered(
-    source: Source,
-    keys: list[str],
-    lengths: Lengths | None,
-    budget: int | None,
-    watched: Watched,
+    source: Source, keys: list[str], lengths: Lengths | None, budget: int | None, watched: Watched
 ) -> pl.LazyFrame:
     """Return the log ranking by ranking, with the column that numbers the rankings."""
     number = number_column(keys)
@@ -309,12 +321,7 @@ def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None, batch_size: int | N
 
 
 def _sorted(
-    source: Source,
-    plan: pl.LazyFrame,
-    keys: list[str],
-    budget: int,
-    size: int,
-    watched: Watched,
+    source: Source, plan: pl.LazyFrame, keys: list[str], budget: int, size: int, watched: Watched
 ) -> Iterator[pl.DataFrame]:
     """Yield a shuffled log sorted by the keys, through files on disk if it exceeds the budget."""
     parts = -(-source.rows * _sort_bytes(plan.collect_schema()) // budget)

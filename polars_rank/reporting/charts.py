@@ -16,8 +16,7 @@ from polars_rank.metrics.names import output_name
 from polars_rank.plot.cutoff_curves import by_cutoff
 from polars_rank.plot.drawing import HEIGHT, confidence_text, config
 from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups, run_colors
-from polars_rank.reporting.estimates import counted
-from polars_rank.stats.run_pairs import is_run
+from polars_rank.reporting.evidence import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS, _MAX_RUNS = 2_000_000, 8
 #: Maximum number of runs in one chart of distributions; more overlap too much.
 _MAX_DISTRIBUTIONS = 3
-_DIGITS = 5
 _MAX_SLICES = 30
 
 #: The kinds of charts in the order of the page → placeholder captions.
@@ -55,7 +53,7 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """
     runs = [run for run in evidence.runs if run is not None or question.run is None]
     drawn_runs = runs[:_MAX_RUNS]
-    values = _rows_of_runs(counted(evidence.values), question, drawn_runs)
+    values = question.of_runs(counted(evidence.values), drawn_runs)
     kinds: dict[str, dict[str, dict[str, Any]]] = {}
     metrics: list[str] = []
     size = 0
@@ -71,15 +69,13 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
                 kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
                 size += len(json.dumps(spec))
         metrics.append(output_name(metric))
-    missing = {
-        "metrics": len(question.metrics) - len(metrics), "runs": len(runs) - len(drawn_runs)
-    }  # fmt: skip
+    missing = (len(question.metrics) - len(metrics), "metrics"), (len(runs[_MAX_RUNS:]), "runs")
     style = config()  # the style sheet of the page has the theme colors
     style["axis"] |= {"labelOverlap": True, "labelSeparation": 8}
     notes = ["Charts by query show a query once per group."] if evidence.repeated else []
     if question.weight is not None:
         notes.append("Charts by query, and their means, are without weights.")
-    omitted = [f"{number} more {what}" for what, number in missing.items() if number]
+    omitted = [f"{number} more {what}" for number, what in missing if number]
     return {
         "charts": {"config": style, "kinds": kinds},
         "kinds": [(kind, words) for kind, words in KINDS.items() if kind in kinds],
@@ -90,43 +86,34 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
     }
 
 
-def _rows_of_runs(values: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
-    """Return the rankings of some runs."""
-    if question.run is None:
-        return values
-    dtype = values.collect_schema()[question.run]
-    return values.filter(
-        pl.any_horizontal(pl.lit(value=False), *(is_run(question.run, dtype, run) for run in runs))
-    )
-
-
 def _charts(
     evidence: Evidence, question: Question, values: pl.LazyFrame, runs: list[Any], metric: Any
 ) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Yield the kind, run and drawing function of each chart of a metric."""
     name = output_name(metric)
     colors = colors_of(evidence, question) if question.run is not None else None
-    run_options: dict[str, Any] = {
+    options: dict[str, Any] = {
         "run": question.run, "baseline": question.baseline, "colors": colors
     }  # fmt: skip
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
     if len(runs) <= _MAX_DISTRIBUTIONS:
-        draw = partial(plot.distribution, values, metric, **run_options)
-        yield "distribution", "", draw
+        yield "distribution", "", partial(plot.distribution, values, metric, **options)
     for number, run in enumerate(runs[1:]):
         if question.baseline is not None and question.slices:
             tables = [each for each in (evidence.comparison, evidence.slices) if each is not None]
-            rows = _rows_of_runs(pl.concat(tables, how="diagonal").lazy(), question, [run])
+            rows = question.of_runs(pl.concat(tables, how="diagonal").lazy(), [run])
             of_slices: dict[str, Any] = {"run": question.run, "colors": colors, "n": _MAX_SLICES}
             yield "slices", str(number), partial(plot.slices, rows, metric, **of_slices)
-        pair = _rows_of_runs(values, question, [runs[0], run])
-        options: dict[str, Any] = {"query": question.queries}
+        pair = question.of_runs(values, [runs[0], run])
         if len(runs) > _MAX_DISTRIBUTIONS:
-            draw = partial(plot.distribution, pair, metric, **run_options)
-            yield "distribution", str(number), draw
+            yield (
+                "distribution",
+                str(number),
+                partial(plot.distribution, pair, metric, **options),
+            )
         if question.baseline is not None:
-            draw = partial(plot.differences, pair, metric, **run_options, **options)
+            draw = partial(plot.differences, pair, metric, query=question.queries, **options)
             yield "differences", str(number), draw
 
 
@@ -135,9 +122,8 @@ def _by_cutoff(
     colors: dict[Any, str] | None,
 ) -> Any:  # fmt: skip
     """Return the chart of the means of a metric by cutoff."""
-    rows = collected(_rows_of_runs(table.lazy().filter(pl.col("metric") == metric), question, runs))
-    run = [] if question.run is None else [question.run]
-    points = rows.select(*groups(run), "queries", "low", "high", x="k", y="mean")
+    rows = collected(question.of_runs(table.lazy().filter(pl.col("metric") == metric), runs))
+    points = rows.select(*groups(question.runs), "queries", "low", "high", x="k", y="mean")
     if points.get_column("x").n_unique() < 2:
         raise DataError("nothing to draw: fewer than two cutoffs")
     subtitle = [f"{confidence_text([question.confidence])} of the mean"]
@@ -160,16 +146,5 @@ def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:
     return {
         "title": displayed(str(title.get("text", ""))),
         "subtitle": [displayed(str(line)) for line in title.get("subtitle", [])],
-        "spec": _rounded(spec),
+        "spec": json.loads(json.dumps(spec), parse_float=lambda text: float(f"{float(text):.5g}")),
     }
-
-
-def _rounded(value: Any) -> Any:
-    """Return the value with floats rounded to the precision of a chart."""
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}")
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return value

@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from itertools import count as numbers
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import selectors
 
 from polars_rank._params import OWN
 from polars_rank.diagnostics.broken_runs import contents as contents_of
 from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
-from polars_rank.errors import DataError, number_of, warn
+from polars_rank.errors import DataError, RankWarning, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.gates.verdicts import check
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
-from polars_rank.metrics.names import output_name
-from polars_rank.reporting.estimates import (
-    DEFINED,
-    JUDGED,
-    comparisons,
-    estimates,
-    is_baseline,
-    means,
-    no_warnings,
-    runs_of,
-)
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.reporting.formats import count
 from polars_rank.reporting.query_changes import selected_queries
+from polars_rank.reporting.question import DEFINED, names_of
+from polars_rank.stats.comparison import compare
+from polars_rank.stats.run_pairs import is_run
+from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
 
 _RANKINGS, _CLUSTERS = OWN + "rankings", OWN + "clusters"
+#: Maximum number of runs for all pairwise comparisons.
+_MAX_RUNS = 10
 #: Cutoffs of curves, in addition to that of the metric.
 _CUTOFFS = (1, 3, 5, 10, 20)
+#: The column of the share of the first documents that have a label.
+JUDGED = OWN + "share of judged"
+#: Columns of slices in tables of means and of comparisons.
+_OF_SLICES = ("slice", "value", "contribution")
+_OPPOSITE = {"better": "worse", "worse": "better"}
+#: Columns of which those of the opposite comparison are the negative numbers.
+_NEGATED = {
+    "difference": "difference", "low": "high", "high": "low",
+    "low_uncorrected": "high_uncorrected", "high_uncorrected": "low_uncorrected",
+}  # fmt: skip
 #: The columns of verdicts on nothing.
 _NOTHING = {
     "where": pl.lit(""), "queries": pl.lit(0), "verdict": pl.lit("fail"),
@@ -84,34 +92,138 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     values = _written(frame, question, path)
     repeated = has_repeated_queries(values, question)
     overall = replace(question, cluster=question.columns.query) if repeated else question
-    run = [] if question.run is None else [question.run]
-    summary, comparison, slices = estimates(values, overall)
+    # Beside differences, means of slices are for rules only.
+    of_slices = question.slices if question.baseline is None or question.rules else ()
+    summary, *slices = _divided(computed(summarize, values, overall, slices=of_slices))
+    summary = _with_undefined(summary, values, question)
     runs = runs_of(summary, question)
+    comparison = None
+    if question.baseline is not None:
+        compared = computed(compare, values, overall, slices=question.slices)
+        comparison, *differences = _divided(compared)
+        slices += differences
+    elif 1 < len(runs) <= _MAX_RUNS:
+        comparison = _oriented(computed(compare, values, overall), summary, question)
     groups, by_group = _groups(values, question)
     columns = question.columns
-    contents = collected(log_counts(question.log, columns, question.conventions.rel, run))
-    labels = collected(label_counts(question.log, columns, run))
-    return Evidence(
-        values=values,
-        runs=runs,
-        cluster=overall.cluster,
-        repeated=repeated,
-        summary=summary,
-        comparison=comparison,
-        slices=slices[-1] if slices else None,
-        groups=_with_differences(groups, by_group, question),
-        verdicts=_verdicts(
-            question,
-            [summary if groups is None else groups, *slices],
-            comparison if by_group is None else by_group,
-        ),
-        contents=contents,
-        only_relevant=_has_only_relevant(labels, question),
-        robustness=_robustness(frame, overall),
-        curves=_curves(frame, contents, overall),
-        labels=labels,
-        moved=selected_queries(values, question, runs),
+    contents = collected(log_counts(question.log, columns, question.conventions.rel, question.runs))
+    labels = collected(label_counts(question.log, columns, question.runs))
+    known = labels.get_column("label").drop_nulls().cast(pl.Float64)
+    lowest = lowest_of(question.first, question.conventions)
+    verdicts = _verdicts(
+        question,
+        [summary if groups is None else groups, *slices],
+        comparison if by_group is None else by_group,
     )
+    return Evidence(
+        values=values, runs=runs, cluster=overall.cluster, repeated=repeated, summary=summary,
+        comparison=comparison, slices=slices[-1] if slices else None,
+        groups=_with_differences(groups, by_group, question), verdicts=verdicts,
+        contents=contents, only_relevant=not known.is_empty() and bool((known >= lowest).all()),
+        robustness=_robustness(frame, overall), curves=_curves(frame, contents, overall),
+        labels=labels, moved=selected_queries(values, question, runs),
+    )  # fmt: skip
+
+
+def counted(values: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the values without the columns of `DEFINED` and `JUDGED`."""
+    return values.drop(selectors.starts_with(DEFINED, JUDGED))
+
+
+def computed(
+    function: Callable[..., pl.LazyFrame], values: pl.LazyFrame, question: Question,
+    by: Sequence[str] = (), slices: Sequence[str] = (),
+) -> pl.DataFrame:  # fmt: skip
+    """Return the result of `summarize` or `compare` for runs and groups, and for slices."""
+    options: dict[str, Any] = {
+        "run": question.run, "by": by, "slices": slices or None, "details": True,
+        "query": [name for name in question.queries if name not in by],
+        "weight": question.weight, "cluster": question.cluster or None,
+    }  # fmt: skip
+    if function is compare:
+        options["baseline"] = question.baseline
+    return collected(function(counted(values), question.metrics, **options)).drop("undefined")
+
+
+def _divided(table: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return the rows of all queries, and those of slices if there are some."""
+    if "slice" not in table.columns:
+        return [table]
+    is_whole = pl.col("slice").is_null()
+    return [table.filter(is_whole).drop(_OF_SLICES, strict=False), table.filter(~is_whole)]
+
+
+def _oriented(pairs: pl.DataFrame, summary: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Return pairs with the better run by the first metric as the run, the best runs first."""
+    run = str(question.run)
+    best_first = ranked(summary, question).get_column(run)
+    order = {name: place for place, name in enumerate(best_first)}
+    rows = [
+        row if order[row[run]] < order[row["baseline"]] else _exchanged(row, run)
+        for row in pairs.iter_rows(named=True)
+    ]
+    rows.sort(key=lambda row: (order[row[run]], order[row["baseline"]]))
+    return pl.DataFrame(rows, pairs.schema)
+
+
+def _exchanged(row: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """Return the row of a pair with the two runs exchanged."""
+    exchanged = {
+        **row, run: row["baseline"], "baseline": row[run], "mean": row["baseline_mean"],
+        "baseline_mean": row["mean"], "wins": row["losses"], "losses": row["wins"],
+        "verdict": _OPPOSITE.get(row["verdict"], row["verdict"]),
+        "relative_difference": None, "relative_low": None, "relative_high": None,
+    }  # fmt: skip
+    for name, other in _NEGATED.items():
+        exchanged[name] = None if row[other] is None else -row[other]
+    if row["mean"] and row["difference"] is not None:
+        exchanged["relative_difference"] = exchanged["difference"] / abs(row["mean"])
+    return exchanged
+
+
+def ranked(summary: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Return the means of the first metric, the best first."""
+    return summary.filter(pl.col("metric") == output_name(question.first)).sort(
+        "mean", descending=not lower_is_better(question.first), nulls_last=True, maintain_order=True
+    )
+
+
+def _with_undefined(
+    summary: pl.DataFrame, values: pl.LazyFrame, question: Question
+) -> pl.DataFrame:
+    """Return means with the numbers of undefined values, some of which may count."""
+    run, metrics = question.runs, names_of(question.metrics)
+    undefined = values.select(
+        *run, *(pl.col(DEFINED + name).is_null().alias(name) for name in metrics)
+    )
+    counts = collected(undefined.group_by(run).sum() if run else undefined.sum())
+    counts = counts.unpivot(metrics, index=run, variable_name="metric", value_name="undefined")
+    for metric in question.metrics:
+        name = output_name(metric)
+        number = sum(counts.filter(pl.col("metric") == name).get_column("undefined"))
+        if number and question.conventions.counts_as(metric) == "null":
+            warn(
+                f"{name} is undefined for {number_of(number, 'ranking')}, which the report leaves "
+                "out; `evaluate` returns null for their mean"
+            )
+    return summary.join(
+        counts, on=[*run, "metric"], how="left", nulls_equal=True, maintain_order="left"
+    )
+
+
+def runs_of(summary: pl.DataFrame, question: Question) -> list[Any]:
+    """Return the runs, with the baseline first."""
+    if question.run is None:
+        return [None]
+    if question.baseline is None:
+        return summary.get_column(question.run).unique().sort().to_list()
+    others = _without_baseline(summary, question).get_column(question.run)
+    return [question.baseline, *others.unique().sort()]
+
+
+def _without_baseline(table: pl.DataFrame, question: Question) -> pl.DataFrame:
+    run = str(question.run)
+    return table.filter(~is_run(run, table.schema[run], question.baseline))
 
 
 def has_repeated_queries(values: pl.LazyFrame, question: Question) -> bool:
@@ -122,8 +234,7 @@ def has_repeated_queries(values: pl.LazyFrame, question: Question) -> bool:
     if not question.by:
         return False
     query, cluster = [*question.columns.query], [*question.cluster]
-    run = [] if question.run is None else [question.run]
-    by_run = values.group_by([*run, *query]).agg(
+    by_run = values.group_by([*question.runs, *query]).agg(
         pl.len().alias(_RANKINGS), number_of_clusters(cluster).alias(_CLUSTERS)
     )
     several = pl.col(_RANKINGS) > 1
@@ -177,77 +288,57 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> pl.LazyFram
     return pl.scan_parquet(path, glob=False)
 
 
-def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
-    """Return whether all labels are relevant."""
-    known = labels.get_column("label").drop_nulls().cast(pl.Float64)
-    if known.is_empty():
-        return False
-    first, rel = question.first, question.conventions.of(question.first).rel
-    own = first.arguments.get("rel") if isinstance(first, Metric) else None
-    lowest = rel if own is None else own
-    return bool((known >= lowest).all())
-
-
-def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFrame, dict[str, Any]]:
-    """Return a log whose groups are parts of the query, and its columns and conventions."""
+def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
+    """Return the comparisons by the first metric under other choices, and warn of broken runs."""
+    metric = question.first
+    # A column of the result may have the name of the column of runs.
+    if question.baseline is None or question.run in RESULT:
+        lowest = lowest_of(metric, question.conventions)
+        for text in contents_of(question.log, question.columns, lowest, cutoff(metric)).warnings:
+            warn(text)
+        return None
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
         known = schema_of(frame)
         groups = next(name for n in numbers() if (name := f"groups {n}") not in known)
         frame = frame.with_columns(pl.struct(question.by).alias(groups))
         query = [groups, *query]
-    options = {**question.options, "query": query, "weight": question.weight}
+    options = {"position": None, **question.options, "query": query}
     del options["progress"]
-    return frame, options
-
-
-def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
-    """Return the comparisons by the first metric under other choices, and warn of broken runs."""
-    metric = question.first
-    if (
-        question.baseline is None or question.run in RESULT
-    ):  # a column of the result has the name of the run's
-        lowest = lowest_of(metric, question.conventions)
-        for text in contents_of(question.log, question.columns, lowest, cutoff(metric)).warnings:
-            warn(text)
-        return None
-    log, options = _of_all_groups(frame, question)
-    weight = options.pop("weight")
     statistics = {
-        "baseline": question.baseline, "weight": weight, "cluster": question.cluster or None,
-        "margin": 0, "confidence": question.confidence,
+        "baseline": question.baseline, "weight": question.weight,
+        "cluster": question.cluster or None, "margin": 0, "confidence": question.confidence,
     }  # fmt: skip
-    return collected(robustness_of(log, question.metrics, None, options, statistics))
+    return collected(robustness_of(frame, question.metrics, None, options, statistics))
 
 
 def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> pl.DataFrame | None:
     """Return the means of metrics at several cutoffs, up to the length of the longest ranking."""
     longest = int(contents.select(pl.col("longest").max()).item() or 0)
-    at: dict[str, tuple[str, int]] = {}
-    requested: list[pl.Expr] = []
-    counts_as = {}
-    for metric in question.metrics:
-        if not isinstance(metric, Metric) or not metric.has_cutoff:
-            continue
-        for k in sorted({*_CUTOFFS, metric.arguments.get("k") or 1}):
-            if k <= longest:
-                name = f"curve {len(requested)}"
-                at[name] = output_name(metric), k
-                requested.append(metric.at(k).alias(name))
-                counts_as[name] = question.conventions.counts_as(metric)
-    if not requested:
+    cuts = [
+        (metric, k)
+        for metric in question.metrics
+        if isinstance(metric, Metric) and metric.has_cutoff
+        for k in sorted({*_CUTOFFS, metric.arguments.get("k") or 1})
+        if k <= longest
+    ]
+    if not cuts:
         return None
+    at = {f"curve {number}": cut for number, cut in enumerate(cuts)}
+    requested = [metric.at(k).alias(name) for name, (metric, k) in at.items()]
+    counts_as = {name: question.conventions.counts_as(metric) for name, (metric, _) in at.items()}
     options = {**question.options, "conventions": question.counting_where(counts_as)}
     # Means and ranges are both computed from these values.
     values_at = collected(
         per_query(frame, requested, by=question.splits, keep=question.kept(slices=False), **options)
     ).lazy()
-    with no_warnings():
-        table = means(values_at, replace(question, metrics=requested))
+    with warnings.catch_warnings():  # the evaluation of the metrics also gives them
+        warnings.simplefilter("ignore", RankWarning)
+        table = computed(summarize, values_at, replace(question, metrics=requested))
     column = pl.col("metric")
     return table.with_columns(
-        metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
-        k=column.replace_strict({name: k for name, (_, k) in at.items()}),
+        metric=column.replace_strict([*at], [output_name(metric) for metric, _ in at.values()]),
+        k=column.replace_strict([*at], [k for _, k in at.values()]),
     )
 
 
@@ -260,10 +351,10 @@ def _groups(
     """
     if not question.by:
         return None, None
-    groups = means(values, question, question.by)
+    groups = computed(summarize, values, question, question.by)
     if question.baseline is None:
         return groups, None
-    comparison = comparisons(values, question, question.by)
+    comparison = computed(compare, values, question, question.by)
     keys = [*question.splits, "metric"]
     lost = comparison.filter(queries=0).join(groups, on=keys, how="anti", nulls_equal=True)
     groups = pl.concat([groups, lost.select(*keys, "queries")], how="diagonal_relaxed")
@@ -278,9 +369,8 @@ def _with_differences(
         return groups
     keys = [*question.splits, "metric"]
     differences = comparison.select(
-        *keys, "difference", "p_value", "verdict",
-        *(pl.col(name).alias(f"difference_{name}") for name in ("low", "high")),
-    )  # fmt: skip
+        *keys, "difference", "p_value", "verdict", difference_low="low", difference_high="high"
+    )
     return groups.join(differences, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
@@ -294,11 +384,7 @@ def _verdicts(
     if question.rules is None:
         return None
     if question.baseline is not None and compared is not None:
-        run = str(question.run)
-        tables = [
-            each.filter(~is_baseline(each.get_column(run), question))
-            for each in (*tables, compared)
-        ]
+        tables = [_without_baseline(each, question) for each in (*tables, compared)]
     if tables[0].is_empty():  # a gate must not pass because nothing was measured
         rules = pl.DataFrame({"rule": [str(rule) for rule in question.rules]})
         return rules.with_columns(**_NOTHING)

@@ -143,6 +143,5 @@ def listed(names: Sequence[str]) -> str:
 #: Filters of the templates.
 FILTERS: dict[str, Callable[..., object]] = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
-    "text": text, "number_of": number_of, "listed": listed,
-    "is_link": is_link,
+    "text": text, "number_of": number_of, "is_link": is_link,
 }  # fmt: skip

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
-from polars_rank._params import public
+from polars_rank._params import OPTIONS, public
 from polars_rank._polars import files
-from polars_rank.conventions import POLARS_RANK, Definitions, named
+from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import RankWarning, missing_extra, warn
 from polars_rank.frames.tables import lazy
 from polars_rank.io.inputs import first_names
@@ -34,14 +34,13 @@ from polars_rank.stats._arrays import require_scipy
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import polars as pl
+    from collections.abc import Iterator, Sequence
 
     from polars_rank._params import Names
+    from polars_rank.columns import Label, Score
     from polars_rank.conventions import ConventionsLike
+    from polars_rank.gates.rules import Rules
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.rules import Rules
 
 
 # Before Python 3.12, `Path` itself cannot have subclasses.
@@ -54,6 +53,18 @@ class _Page(type(Path())):  # type: ignore[misc]
         link = escape(quote(self.as_posix()))
         return f'<a href="{link}" target="_blank">{escape(str(self))}</a>'
 
+
+class ReportOptions(Definitions, total=False):
+    """The options of `report` that are those of `evaluate`: columns, and fields of conventions."""
+
+    query: Names
+    doc: str | None
+    score: Score
+    label: Label
+    position: str | None
+
+
+OPTIONS["ReportOptions"] = [*ReportOptions.__annotations__]
 
 #: Rules for the colors of runs, which charts and tables have in their light version.
 _DARKER = """
@@ -80,8 +91,7 @@ def report(
     title: str | None = None,
     show: Names | None = None,
     conventions: ConventionsLike = POLARS_RANK,
-    columns: Mapping[str, Any] | None = None,
-    **definitions: Unpack[Definitions],
+    **options: Unpack[ReportOptions],
 ) -> Path:
     """Write an HTML report of a log: a single file that works offline.
 
@@ -144,12 +154,10 @@ def report(
         document. Addresses, such as "https://example.org/items/7", are links.
     conventions
         Metric definitions to use.
-    columns
-        Columns of other roles: a mapping with the keys "query", "doc", "score", "label" and
-        "position", such as `{"query": "qid", "doc": "item"}`. They are those of `evaluate`, with
-        its defaults.
-    **definitions
-        Fields of `Conventions`, which take precedence over `conventions`.
+    **options
+        `query`, `doc`, `score`, `label` and `position`: columns, with the same defaults as in
+        `evaluate`. Fields of `Conventions`, such as `ties`, which take precedence over
+        `conventions`.
 
     Returns
     -------
@@ -181,24 +189,18 @@ def report(
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
     """
-    parameters = {name: value for name, value in locals().items() if name != "definitions"}
-    parameters["conventions"] = named(conventions).but(**definitions)
-    return write_report(**parameters)
+    return write_report(
+        log, metrics, run=run, baseline=baseline, by=by, slices=slices, weight=weight,
+        cluster=cluster, rules=rules, path=path, overwrite=overwrite, title=title, show=show,
+        conventions=conventions, **options,
+    )  # fmt: skip
 
 
 def write_report(
-    log: Any,
-    metrics: Metrics,
-    *,
-    path: str | os.PathLike[str],
-    overwrite: bool = False,
-    title: str | None = None,
-    rules: Rules | None = None,
-    undecided: str | None = None,
-    source: Sequence[str] = (),
-    progress: bool = False,
-    **parameters: Any,
-) -> Path:
+    log: Any, metrics: Metrics, *, path: str | os.PathLike[str], overwrite: bool = False,
+    title: str | None = None, undecided: str | None = None, source: Sequence[str] = (),
+    progress: bool = False, **parameters: Any,
+) -> Path:  # fmt: skip
     """Write a report.
 
     The command also passes the verdict of undecided rules, the names of the files that it has
@@ -212,17 +214,15 @@ def write_report(
         raise missing_extra(extra="report", cause=error) from error
     require_scipy()
     rows = lazy(log, "log", collects=True)
-    question = Question.of(
-        rows, metrics, rules=rules, undecided=undecided, progress=progress, **parameters
-    )
-    with new_file(path, overwrite=overwrite, inputs=[rows, rules]) as part:
+    question = Question.of(rows, metrics, undecided=undecided, progress=progress, **parameters)
+    with new_file(path, overwrite=overwrite, inputs=[rows, parameters["rules"]]) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:
             evidence = gather(rows, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(evidence, question)}
         for message in messages:
             warn(str(message), type(message))
         content["alerts"] = [*map(str, messages), *content["alerts"]]
-        content["files"] = [*source] or sources(rows)
+        content["files"] = [*source] or first_names(files(rows))
         compared = "" if question.baseline is None else f": comparison with {question.baseline}"
         content["title"] = title or f"Ranking report{compared}"
         content["generated"] = datetime.now().astimezone()
@@ -253,18 +253,6 @@ def _captured_warnings() -> Iterator[list[RankWarning]]:
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     messages += kinds.values()
-
-
-def sources(log: pl.LazyFrame) -> list[str]:
-    """Return the names of files that a plan reads; none for a table in memory.
-
-    Examples
-    --------
-    >>> from polars_rank.reporting.page import sources
-    >>> sources(pl.scan_csv("logs/a.csv", schema={"query": pl.Int64}))
-    ['logs/a.csv']
-    """
-    return first_names(files(log))
 
 
 @cache

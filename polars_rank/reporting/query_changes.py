@@ -12,8 +12,8 @@ from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
-from polars_rank.reporting.estimates import DEFINED
-from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
+from polars_rank.reporting.question import DEFINED
+from polars_rank.stats.run_pairs import PAIRED, baseline_of, with_baseline
 from polars_rank.stats.value_columns import variables
 
 if TYPE_CHECKING:
@@ -53,33 +53,50 @@ def selected_queries(
         and all(each.get_column(column).drop_nulls().n_unique() <= 1 for each in documents.values())
     }
     of_documents = {name: column for name, column in columns.items() if name not in of_queries}
-    return [
-        _query_change(number, row, question, documents, selected.height, of_queries, of_documents)
-        for number, row in enumerate(selected.iter_rows(named=True))
-    ]
+    changes = []
+    for number, row in enumerate(selected.iter_rows(named=True)):
+        base = documents.get(number + selected.height)
+        rankings = {} if question.baseline is None else {question.baseline: base}
+        rankings[row[_RUN]] = documents.get(number)
+        found = {run: table for run, table in rankings.items() if table is not None}
+        query = {name: row[name] for name in question.queries}
+        kept = {}
+        for name, column in of_queries.items():
+            known = (each.get_column(column).drop_nulls() for each in [*found.values()][::-1])
+            kept[name] = next((each[0] for each in known if each.len()), None)
+        previous = {}
+        if base is not None and "doc" in base.columns:
+            previous = dict(base.select("doc", "rank").iter_rows())
+        changes.append({
+            "run": row[_RUN], "good": row[_GOOD], "query": query, "value": row[_VALUE],
+            "kept": {name: value for name, value in kept.items() if name not in query},
+            "baseline_value": row[_BASE], "total": row[_TOTAL], "tied": row[_TIED],
+            "difference": None if row[_BASE] is None else row[_VALUE] - row[_BASE],
+            "sides": [
+                _side(run, table, {} if table is base else previous, question, of_documents)
+                for run, table in found.items()
+            ],
+        })  # fmt: skip
+    return changes
 
 
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
-    schema = values.collect_schema()
-    (variable,) = variables(schema, [question.first])
+    (variable,) = variables(values.collect_schema(), [question.first])
     keys = question.queries
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(DEFINED + variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
-    values = values.select(name.alias(_RUN), *keys, value.alias(_VALUE)).drop_nulls(_VALUE)
-    if question.run is None:
-        return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
-    dtype = schema[question.run]
-    compared_runs = [run for run in runs if run != question.baseline or question.baseline is None]
-    is_compared = pl.any_horizontal(
-        pl.lit(value=False), *(is_run(_RUN, dtype, each) for each in compared_runs[:_MAX_RUNS])
-    )
+
+    def of(runs: Sequence[Any]) -> pl.LazyFrame:
+        rows = question.of_runs(values, runs)
+        return rows.select(name.alias(_RUN), *keys, value.alias(_VALUE)).drop_nulls(_VALUE)
+
     if question.baseline is None:
-        return values.filter(is_compared).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
-    base = values.filter(is_run(_RUN, dtype, question.baseline))
-    pairs = with_baseline(values.filter(is_compared), base, keys, [_VALUE]).filter(PAIRED)
-    return pairs.with_columns(baseline_of(_VALUE).alias(_BASE))
+        return of(runs[:_MAX_RUNS]).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
+    others = [run for run in runs if run != question.baseline]
+    pairs = with_baseline(of(others[:_MAX_RUNS]), of([question.baseline]), keys, [_VALUE])
+    return pairs.filter(PAIRED).with_columns(baseline_of(_VALUE).alias(_BASE))
 
 
 def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
@@ -109,10 +126,8 @@ def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
             .with_columns(place.alias(_ROW))
             .with_columns(number.alias(_TOTAL), tied.alias(_TIED), pl.lit(good).alias(_GOOD))
             .filter(shown)
-            .with_columns(pl.col(_ROW).alias(_PLACE))
-            .drop(_ROW)
         )
-    return pl.concat(ends).sort(_RUN, _GOOD, _PLACE)
+    return pl.concat(ends).sort(_RUN, _GOOD, _ROW)
 
 
 def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataFrame]:
@@ -146,48 +161,10 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
     return {int(rows.item(0, _RANKING)): rows for rows in table.partition_by(_RANKING)}
 
 
-def _query_change(
-    number: int,
-    row: dict[str, Any],
-    question: Question,
-    documents: dict[int, pl.DataFrame],
-    total: int,
-    of_queries: Mapping[str, str],
-    of_documents: Mapping[str, str],
-) -> dict[str, Any]:
-    query = {name: row[name] for name in question.queries}
-    rankings = [documents[each] for each in (number, number + total) if each in documents]
-    runs = {number: row[_RUN]}
-    if question.baseline is not None:
-        runs = {number + total: question.baseline, **runs}
-    previous: dict[Any, int | None] = {}
-    if number + total in documents and "doc" in documents[number + total].columns:
-        previous = dict(documents[number + total].select("doc", "rank").iter_rows())
-    kept = {}
-    for name, column in of_queries.items():
-        known = (each.get_column(column).drop_nulls() for each in rankings)
-        kept[name] = next((each[0] for each in known if each.len()), None)
-    value, baseline_value = row[_VALUE], row[_BASE]
-    return {
-        "run": row[_RUN], "good": row[_GOOD], "query": query, "value": value,
-        "kept": {name: value for name, value in kept.items() if name not in query},
-        "baseline_value": baseline_value, "total": row[_TOTAL], "tied": row[_TIED],
-        "difference": None if baseline_value is None else value - baseline_value,
-        "sides": [
-            _side(run, documents[each], previous if each == number else {}, question, of_documents)
-            for each, run in runs.items()
-            if each in documents
-        ],
-    }  # fmt: skip
-
-
 def _side(
-    run: Any,
-    table: pl.DataFrame,
-    previous: dict[Any, int | None],
-    question: Question,
+    run: Any, table: pl.DataFrame, previous: Mapping[Any, int | None], question: Question,
     shown: Mapping[str, str],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the top documents of a ranking, and relevant documents below them."""
     rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
     top = [row for row in rows if row["rank"] is not None and row["rank"] <= question.k]
@@ -197,8 +174,8 @@ def _side(
         row["score"] = row[_SCORE]
         # The rank in the baseline is None if not retrieved, 0 for the baseline and without one.
         row["previous"] = previous.get(row["doc"]) if previous else 0
-    retrieved = int(table.get_column("rank").count())
     return {
         "run": run, "columns": [*shown], "documents": top,
-        "missed": missed[:_MAX_MISSED], "missed_count": len(missed), "retrieved": retrieved,
+        "missed": missed[:_MAX_MISSED], "missed_count": len(missed),
+        "retrieved": table.get_column("rank").count(),
     }  # fmt: skip

@@ -8,32 +8,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from polars_rank._params import names
+from polars_rank._params import OWN, names
 from polars_rank.columns import RUN, Columns, without_run
-from polars_rank.conventions import Conventions, ConventionsLike, named, read_metrics
-from polars_rank.errors import ArgumentError, hint, short
+from polars_rank.conventions import Conventions, ConventionsLike, Definitions, named, read_metrics
+from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.gates.rules import read_rules
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
+from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import SUMMARY
 from polars_rank.stats.value_columns import check_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from polars_rank._params import Names
     from polars_rank.conventions import Undefined
     from polars_rank.gates.rules import Rule, Rules
     from polars_rank.metrics.names import Metrics
 
-
-#: The roles of columns that `columns` names, and the default columns.
-_ROLES: Mapping[str, Any] = {
-    "query": "query", "doc": "doc", "score": "score", "label": "label", "position": None
-}  # fmt: skip
+#: Prefix of columns of values that are null where a metric is undefined, whatever it counts as.
+DEFINED = OWN + "defined "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,44 +64,27 @@ class Question:
 
     @classmethod
     def of(
-        cls,
-        log: pl.LazyFrame,
-        metrics: Metrics,
-        *,
-        by: Names | None,
-        run: str | None,
-        baseline: Any,
-        slices: Names | None,
-        weight: str | None,
-        cluster: Names | None,
-        show: Names | None,
-        rules: Rules | None,
-        undecided: str | None,
-        conventions: ConventionsLike,
-        columns: Mapping[str, Any] | None,
-        progress: bool,
-    ) -> Question:
+        cls, log: pl.LazyFrame, metrics: Metrics, *, by: Names | None, run: str | None,
+        baseline: Any, rules: Rules | None, undecided: str | None,
+        conventions: ConventionsLike, progress: bool, **options: Any,
+    ) -> Question:  # fmt: skip
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
-        roles = _roles(columns)
         if baseline is not None and run is None:
             raise ArgumentError("`baseline` needs a column of runs; set `run`")
         optional = () if baseline is not None else (RUN,)
         run = Columns.find(schema, {"run": run}, optional=optional).run
         groups = without_run(names("by", by), run)
-        definitions = named(conventions)
-        options = {**roles, "run": run, "conventions": definitions, "progress": progress}
-        evaluation = Evaluation.of(
-            schema, None, by=[*([] if run is None else [run]), *groups], **options
-        )
-        read = evaluation.read(log)
+        choices = {name: options.pop(name) for name in Definitions.__annotations__.keys() & options}
+        definitions = named(conventions).but(**choices)
+        given = {role: options.pop(role) for role in ("slices", "weight", "cluster", "show")}
+        options |= {"run": run, "conventions": definitions, "progress": progress}
+        read = Evaluation.of(schema, None, by=groups, **options).read(log)
         found = read.columns
         extra = {
-            role: Columns.find(found.schema, {role: value}).roles[role]
-            for role, value in {
-                "slices": slices, "weight": weight, "cluster": cluster, "show": show,
-            }.items()
-        }  # fmt: skip
+            role: Columns.find(found.schema, {role: columns}).roles[role]
+            for role, columns in given.items()
+        }
         if baseline is not None:  # raise for a wrong type before the evaluation
             check_run("baseline", baseline, str(run), found.schema[str(run)])
         for parameter in ("slices", "weight", "cluster"):
@@ -121,8 +102,8 @@ class Question:
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
             log=read.table, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
-            undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
-            cluster=extra["cluster"], show=extra["show"], options=options,
+            undecided=undecided, baseline=baseline, options=options,
+            **{**extra, "weight": given["weight"]},
         )  # fmt: skip
 
     @property
@@ -139,9 +120,22 @@ class Question:
         return replace(self.conventions, undefined={**general, **rules})
 
     @property
+    def runs(self) -> list[str]:
+        """The column of runs, if there is one."""
+        return [] if self.run is None else [self.run]
+
+    def of_runs(self, table: pl.LazyFrame, runs: Iterable[Any]) -> pl.LazyFrame:
+        """Return the rows of some runs."""
+        if self.run is None:
+            return table
+        dtype = table.collect_schema()[self.run]
+        are_runs = (is_run(self.run, dtype, run) for run in runs)
+        return table.filter(pl.any_horizontal(pl.lit(value=False), *are_runs))
+
+    @property
     def splits(self) -> list[str]:
         """The columns of runs and groups."""
-        return [*([] if self.run is None else [self.run]), *self.by]
+        return [*self.runs, *self.by]
 
     @property
     def queries(self) -> list[str]:
@@ -163,22 +157,6 @@ class Question:
     def depth(self) -> int:
         """The number of first documents whose labels the headline needs, at most `k`."""
         return min(cutoff(self.first) or self.k, self.k)
-
-
-def _roles(columns: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the columns of all roles; raise `ArgumentError` for unknown roles."""
-    if columns is not None and not isinstance(columns, Mapping):
-        raise ArgumentError(
-            f"`columns` must be a mapping such as {{'query': 'qid'}}; found {short(columns)}"
-        )
-    given = {} if columns is None else columns
-    for role in given:
-        if role not in _ROLES:
-            raise ArgumentError(
-                f"invalid role {role!r} (`columns`); available: {', '.join(map(repr, _ROLES))}."
-                f"{hint(str(role), _ROLES)}"
-            )
-    return {**_ROLES, **given}
 
 
 def _gates(

@@ -6,7 +6,6 @@ import math
 import platform
 from collections import Counter
 from dataclasses import fields
-from functools import cache
 from importlib.metadata import version
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -15,27 +14,22 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
-from polars_rank.errors import number_of, short
+from polars_rank.errors import short
 from polars_rank.explanation import explain
-from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
-from polars_rank.reporting.cautions import alerts, cautions, contradictions, unjudged_reason
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
-from polars_rank.reporting.evidence import number_of_clusters
 from polars_rank.reporting.formats import percent, whole_text
-from polars_rank.reporting.headline import headline, robustness_text
+from polars_rank.reporting.headline import cautions, headline_context
 from polars_rank.reporting.question import names_of
-from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.verdict_files import WORST_FIRST, failing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from polars_rank.reporting.evidence import Evidence
-    from polars_rank.reporting.headline import Headline
     from polars_rank.reporting.question import Question
 
 #: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.
@@ -55,84 +49,32 @@ Row = dict[str, Any]
 def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
-    first = headline(evidence, question)
-    reason = unjudged_reason(evidence, question, first)
     gates = _verdicts(evidence.verdicts, question)
-    failed = [rule["text"] for rule in gates.get("rules", ()) if rule["failed"]]
-    groups = _rows(
-        None if evidence.groups is None else evidence.groups.head(_GROUPS), question, "mean"
-    )
+    by_group = evidence.groups
+    groups = [] if by_group is None else _rows(by_group.head(_GROUPS), question, "mean")
     tables = {
         "means": evidence.summary, "comparison": evidence.comparison, "gates": evidence.verdicts,
-        "groups": evidence.groups, "slices": evidence.slices, "contents": evidence.contents,
+        "groups": by_group, "slices": evidence.slices, "contents": evidence.contents,
         "labels": evidence.labels,
     }  # fmt: skip
     return {
         "q": question,
-        "headline": first,
-        "unjudged_reason": reason,
-        "but": contradictions(evidence, question, first, failed),
+        **headline_context(evidence, question),
         "only_relevant": evidence.only_relevant,
-        "sample": _sample(evidence, question, first),
-        "robustness": robustness_text(evidence.robustness, first, question),
-        "alerts": [] if reason else [*alerts(evidence, question, first)],
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
-        "metric_names": names_of(question.metrics),
         **_means(evidence, question),
         "comparison": _rows(evidence.comparison, question, "difference"),
         "counted": "Rankings" if evidence.repeated else "Queries",
         "groups": groups,
-        "groups_hidden": 0 if evidence.groups is None else evidence.groups.height - len(groups),
+        "groups_hidden": 0 if by_group is None else by_group.height - len(groups),
         **_slices(evidence, question),
         "gates": gates,
         **_changes(evidence, question),
         **_data(evidence, question),
-        "csv_links": {
-            name: csv_link(table.head(max(_SLICES, _GROUPS)))
-            for name, table in tables.items()
-            if table is not None
-        },
+        "csv_links": {key: csv_link(t.head(_SLICES)) for key, t in tables.items() if t is not None},
         **_method(question),
     }
-
-
-def _sample(evidence: Evidence, question: Question, first: Headline) -> str | None:
-    """Return the size of the sample of the headline, such as "840 queries in 60 clusters (user)".
-
-    The sample is that of the queries that all compared runs have; None if there is none.
-    """
-    if first.comparison is not None:
-        runs, row = [first.comparison.run, first.comparison.other], first.comparison.row
-    elif first.means:
-        row = first.means[0]
-        runs = [None if question.run is None else row[question.run]]
-    else:
-        return None
-    clusters = rankings = row["queries"]
-    text, cluster = number_of(rankings, "query", "queries"), evidence.cluster
-    if cluster:
-        clusters = _clusters(evidence, question, runs)
-        text += f" in {number_of(clusters, 'cluster')} ({', '.join(cluster)})"
-    if evidence.repeated:
-        text = f"{number_of(clusters, 'query', 'queries')}, {number_of(rankings, 'ranking')}"
-    is_weighted, effective = question.weight is not None or cluster, row["effective"]
-    if is_weighted and effective is not None and round(effective, 1) < clusters:
-        text += f", effective number {effective:,.1f}"
-    return text
-
-
-def _clusters(evidence: Evidence, question: Question, runs: Sequence[Any]) -> int:
-    """Return the number of clusters with queries that all of the runs have."""
-    rows = evidence.values
-    if question.run is not None:
-        dtype = rows.collect_schema()[question.run]
-        rows = rows.filter(pl.any_horizontal(is_run(question.run, dtype, run) for run in runs))
-    others = [name for name in evidence.cluster if name not in question.queries]
-    place = OWN + "rankings"
-    in_runs = rows.group_by(question.queries).agg(pl.len().alias(place), pl.col(others).first())
-    common = in_runs.filter(pl.col(place) == len(runs))
-    return int(collected(common.select(number_of_clusters(evidence.cluster))).item())
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
@@ -173,9 +115,8 @@ def _place(row: Row, value: str, low: float, high: float) -> dict[str, float] | 
     at = row[value]
     if at is None or high <= low:
         return None
-    places = {name: at if row.get(name) is None else row[name] for name in ("low", "high")}
-    places |= {"at": at, "zero": 0.0}
-    return {name: _percent(each, low, high) for name, each in places.items()}
+    places = {"low": row.get("low"), "high": row.get("high"), "at": at, "zero": 0.0}
+    return {key: _percent(at if each is None else each, low, high) for key, each in places.items()}
 
 
 def _percent(value: float, low: float, high: float) -> float:
@@ -218,12 +159,7 @@ def _means(evidence: Evidence, question: Question) -> dict[str, Any]:
         by_run = {row["run"]: row for row in of_metric}
         cells = [by_run.get(run) for run in evidence.runs]
         metrics.append({"name": name, "cells": cells, "ticks": of_metric[-1]["ticks"]})
-    baseline = question.baseline
-    runs = [
-        {"name": run, "color": colors.get(run, NEUTRAL),
-         "is_baseline": baseline is not None and run == baseline}
-        for run in evidence.runs
-    ]  # fmt: skip
+    runs = [{"name": run, "color": colors.get(run, NEUTRAL)} for run in evidence.runs]
     return {"means": rows, "metrics": metrics, "runs": runs}
 
 
@@ -244,14 +180,11 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
         return {"slices": []}
     compared = "contribution" in table.columns
     weight = pl.col("contribution").abs() if compared else pl.col("queries")
-    place = OWN + "place"
-    shown = table.with_row_index(place).sort(weight, descending=True, nulls_last=True)
-    shown = shown.head(_SLICES).sort(place).drop(place)
+    shown = table.filter(weight.fill_null(-1).rank("ordinal", descending=True) <= _SLICES)
     rows = _rows(shown, question, "difference" if compared else "mean")
     return {
         "slices": rows,
         "slices_hidden": table.height - len(rows),
-        "slice_metrics": [*dict.fromkeys(row["metric"] for row in rows)],
         "slice_runs": [*dict.fromkeys(row["run"] for row in rows)],
     }
 
@@ -263,21 +196,22 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
     failures = failing(question.undecided)
     # If there are too many, failures take precedence: they come first.
     ordered = sorted(table.rows(named=True), key=lambda row: WORST_FIRST.index(row["verdict"]))
-    checks = Counter(row["rule"] for row in ordered)
-    failed = Counter(row["rule"] for row in ordered if row["verdict"] in failures)
     rules: dict[str, Row] = {}
-    for row in ordered[:_VERDICTS]:
-        text = row["rule"]
-        counts = {"text": text, "checks": checks[text], "failures": failed[text]}
-        rule = rules.setdefault(text, {**counts, "failed": [], "passed": []})
-        rule["failed" if row["verdict"] in failures else "passed"].append(row)
+    for number, row in enumerate(ordered):
+        text, is_failure = row["rule"], row["verdict"] in failures
+        new = {"text": text, "checks": 0, "failures": 0, "failed": [], "passed": []}
+        rule = rules.setdefault(text, new)
+        rule["checks"] += 1
+        rule["failures"] += is_failure
+        if number < _VERDICTS:
+            rule["failed" if is_failure else "passed"].append(row)
     return {
         **dict.fromkeys(WORST_FIRST, 0),
         **Counter(row["verdict"] for row in ordered),
         "all": len(ordered),
         "rules": [*rules.values()],
-        "failures": failed.total(),
-        "failed_rules": len(failed),
+        "failures": sum(rule["failures"] for rule in rules.values()),
+        "failed_rules": sum(rule["failures"] > 0 for rule in rules.values()),
         "failed_shown": sum(len(rule["failed"]) for rule in rules.values()),
         "hidden": max(0, len(ordered) - _VERDICTS),
     }
@@ -299,41 +233,36 @@ def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return statistics of the log by run, and the share of each label."""
     table_rows = [_row(row, question) for row in evidence.contents.iter_rows(named=True)]
     labels = evidence.labels.get_column("label").unique().sort(nulls_last=True).to_list()
-    known_labels = [label for label in labels if label is not None]
+    counts = {
+        (row.get(str(question.run)), row["label"]): row["rows"]
+        for row in evidence.labels.iter_rows(named=True)
+    }
     shares = []
-    for row in table_rows if len(labels) <= _LABELS else []:
-        of_run = evidence.labels
-        if question.run is not None:
-            of_run = of_run.filter(pl.col(question.run).eq_missing(pl.lit(row["run"])))
-        counts = dict(of_run.select("label", "rows").iter_rows())
-        whole = sum(counts.values()) or 1
-        shares.append((row["run"], [counts.get(label, 0) / whole for label in labels]))
+    for row in table_rows if 0 < len(labels) <= _LABELS else []:
+        of_run = [counts.get((row["run"], label), 0) for label in labels]
+        shares.append((row["run"], [rows / (sum(of_run) or 1) for rows in of_run]))
     return {
         "contents": table_rows,
         "cautions": [*cautions(evidence, question)],
         "label_names": labels,
-        "label_range": (min(known_labels), max(known_labels)) if known_labels else (None, None),
-        "labels": shares if labels else [],
+        "labels": shares,
     }
 
 
 def _method(question: Question) -> dict[str, Any]:
-    columns = question.columns
-    roles = [
-        ("query", ", ".join(columns.query)),
-        ("document", columns.doc),
-        ("score", "(an expression)" if columns.score.startswith(OWN) else columns.score),
-        ("label", columns.label),
-        ("run", question.run),
-        ("groups", ", ".join(question.by)),
-        ("weight", question.weight),
-        ("cluster", ", ".join(question.cluster)),
-    ]
+    by, cluster = tuple(question.by), tuple(question.cluster)
+    weight = () if question.weight is None else (question.weight,)
+    roles = {**question.columns.roles, "by": by, "weight": weight, "cluster": cluster}
     return {
-        "roles": [(part, column) for part, column in roles if column],
+        "roles": [
+            (role, "(an expression)" if named[0].startswith(OWN) else ", ".join(named))
+            for role, named in roles.items()
+            if named
+        ],
         "conventions": _conventions(question.conventions),
         "explained": [*_definitions(question)],
-        "versions": _versions(),
+        "versions": {each: version(each) for each in _PACKAGES}
+        | {"Python": platform.python_version()},
     }
 
 
@@ -350,11 +279,6 @@ def _conventions(conventions: Conventions) -> str:
     return f"{named}, with {', '.join(changes)}" if changes else named
 
 
-@cache
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in _PACKAGES} | {"Python": platform.python_version()}
-
-
 def _definitions(question: Question) -> Iterator[Row]:
     """Return the definition of each metric in words; for expressions, their code."""
     for metric in question.metrics:
@@ -362,8 +286,7 @@ def _definitions(question: Question) -> Iterator[Row]:
             yield {"name": output_name(metric), "lines": [], "expression": str(metric)}
             continue
         lines = explain(metric, question.conventions).splitlines()[1:]
-        parts_of_lines = [line.removeprefix("- ").partition(": ") for line in lines]
         yield {
             "name": output_name(metric),
-            "lines": [(title, words) for title, _, words in parts_of_lines],
+            "lines": [line.removeprefix("- ").partition(": ")[::2] for line in lines],
         }

@@ -85,7 +85,7 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
     ...     pr.stats.write_markdown(verdicts, Path(folder, "verdicts"))
     ...     print(Path(folder, "verdicts").read_text(), end="")
     | verdict | rule | where | value | interval | queries |
-    | --- | --- | --- | ---: | :---: | ---: |
+    | --- | --- | --- | ---: | --- | ---: |
     | pass | mean(rr) >= 0.5 |  | 0.75 | [0.669, 0.831] | 40 |
 
     Parameters

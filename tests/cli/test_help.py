@@ -26,7 +26,7 @@ FILE = Path(options.__file__).with_name("help.json")
 OTHERS = {
     "check": {"on_fail", "details"}, "explain": {"metric", "a", "b"},
     "gate": {"judgments", "run", "floors", "max_drop", "margin", "latency"},
-    "referee": {"function"}, "report": {"path", "columns"},
+    "referee": {"function"}, "report": {"path"},
 }  # fmt: skip
 
 #: A function for `referee`.

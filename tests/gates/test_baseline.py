@@ -39,27 +39,6 @@ def change(path: Path, line: int, **values: Any) -> None:
     path.write_text("\n".join(map(json.dumps, [head, *rows])), "utf-8")
 
 
-@pytest.mark.parametrize(
-    ("line", "values", "text"),
-    [
-        (0, {"metrics": ["mrr@10"]}, "keys"),
-        (0, {"accepted": 3}, "iterable"),
-        (0, {"queries": 3}, "line 1 says 3 queries, but there are 2"),
-        (1, {"values": dict.fromkeys(METRICS, float("nan"))}, "NaN"),
-        (1, {"values": {"mrr@10": 1.0}}, "line 2 has no 'recall@5'"),
-        (1, {"judged": "00000000"}, "a 'query' or 'judged' was edited"),
-        (2, {"query": "c"}, "a 'query' or 'judged' was edited"),
-        (0, {"golden": "0123456789abcdef"}, "a 'query' or 'judged' was edited"),
-    ],
-)
-def test_values_that_gate_does_not_write(
-    baseline: Path, line: int, values: dict[str, Any], text: str
-) -> None:
-    change(baseline, line, **values)
-    with pytest.raises(pr.errors.DataError, match=f"is not a baseline: .*{text}"):
-        pr.gate(GOLDEN, RESULTS, baseline)
-
-
 @pytest.mark.parametrize("version", [3, 0, "1", None])
 def test_a_later_version_of_the_format(baseline: Path, version: object) -> None:
     change(baseline, 0, format_version=version, metrics=None)
@@ -177,7 +156,7 @@ def test_lines_that_are_no_objects(baseline: Path, line: str) -> None:
 def test_a_truncated_baseline_is_an_error(baseline: Path) -> None:
     text = baseline.read_text("utf-8").splitlines()
     baseline.write_text("\n".join(text[:-1]), "utf-8")
-    with pytest.raises(pr.errors.DataError, match="says 2 queries, but there are 1"):
+    with pytest.raises(pr.errors.DataError, match="edited or cut off, as the 'checksum'"):
         pr.gate(GOLDEN, RESULTS, baseline)
 
 

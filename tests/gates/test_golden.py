@@ -89,7 +89,7 @@ def test_a_misspelled_name_of_the_column_of_categories() -> None:
 def test_columns_that_must_have_numbers() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="'latency' .* must have numbers"):
         pr.gate(GOLDEN, RESULTS.with_columns(latency=pl.lit("fast")), latency={"max": 1})
-    with pytest.raises(pr.errors.ArgumentError, match="'label' .* must have numbers"):
+    with pytest.raises(pr.errors.SchemaError, match="'label' .* must be a number"):
         pr.gate(GOLDEN.with_columns(label=pl.lit([1])), RESULTS)
 
 

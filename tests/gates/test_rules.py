@@ -79,6 +79,7 @@ def test_the_interval_of_the_row_decides(ends: Any, sign: str, verdict: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((5, ">=", 0), "`metric` must be the name of a metric"),
         (("rr", "=>", 0), "`sign` must be one of"),
         (("rr", ">=", "5%"), "`bound` must be a number"),
         (("rr", ">=", float("nan")), "`bound` must be a number"),

@@ -664,7 +664,9 @@ def test_tables_of_a_gate_name_their_fields() -> None:
     gate = pr.gate(golden, results, metrics=["mrr"], fields=fields)
     assert gate.table["mrr"].to_list() == [0.5]
     named = golden.rename({"qid": "query"})
-    with pytest.raises(SchemaError, match="'label'.* not found.*fields={'label': 'relevancy'}"):
+    with pytest.raises(
+        SchemaError, match="'relevancy' is not known.*fields={'label': 'relevancy'}"
+    ):
         pr.gate(named, results.rename({"qid": "query", "sim": "score"}))
 
 

@@ -160,6 +160,22 @@ def test_structs_as_queries(tmp_path: Path, layout: str) -> None:
     )
 
 
+@pytest.mark.parametrize("score", [{"score": "-distance"}, {"position": "distance"}])
+def test_the_columns_of_evaluate(tmp_path: Path, score: dict[str, str]) -> None:
+    path = tmp_path / "log.parquet"
+    log = a_log(50).with_columns(distance=-pl.col("score")).drop("score")
+    log.rename({"query": "qid", "doc": "item", "label": "grade"}).write_parquet(path)
+    columns = {"query": "qid", "doc": "item", "label": "grade", **score}
+    found = pr.per_query(pr.scan_log(path, **columns), METRICS, **columns).collect()
+    assert_frame_equal(found.rename({"qid": "query"}).sort("query"), by_query(a_log(50)))
+    for role, column in {**columns, "run": "system"}.items():
+        name = column.removeprefix("-") + "s"
+        with pytest.raises(pr.errors.SchemaError, match=f"column '{name}' .`{role}`. not found"):
+            pr.scan_log(path, **{**columns, role: column + "s"})
+    with pytest.raises(pr.errors.SchemaError, match="column 'rating' .`score`. not found"):
+        pr.scan_log(path, query="qid", score=pl.col("rating") + 1)
+
+
 def test_lists_as_queries(tmp_path: Path) -> None:
     a_log(3).with_columns(query=pl.concat_list("query")).write_parquet(tmp_path / "log.parquet")
     with pytest.raises(pr.errors.SchemaError, match=r"'query' \(`query`\) must have one id.*List"):

@@ -119,7 +119,9 @@ def headings(driver, table):
 
 
 def numbers(cells):
-    return [float(cell.replace("\N{MINUS SIGN}", "-").replace(",", "")) for cell in cells]
+    """The numbers of cells, without the intervals below them."""
+    shown = (cell.partition("\n")[0] for cell in cells)
+    return [float(each.replace("\N{MINUS SIGN}", "-").replace(",", "")) for each in shown]
 
 
 def test_opens_without_a_network_an_error_or_a_script_of_the_log(driver, page):
@@ -331,6 +333,9 @@ def test_a_laptop_shows_all_columns_and_a_phone_all_sections(driver, tmp_path):
     links = driver.find_elements(By.CSS_SELECTOR, "nav a")
     assert [links[0].text, links[-2].text, links[-1].text] == ["Metrics", "Data", "Method"]
     assert all(link.rect["x"] + link.rect["width"] <= 390 for link in links)
+    intervals = driver.find_elements(By.CSS_SELECTOR, "#metrics-table .bar, #compared .bar")
+    assert all(each.rect["x"] + each.rect["width"] <= 366 for each in intervals)
+    assert len(intervals) == 9 and min(each.rect["width"] for each in intervals) > 80
 
 
 @pytest.mark.parametrize(

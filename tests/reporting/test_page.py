@@ -100,13 +100,23 @@ def gates(page):
     return checks
 
 
+INTERVAL = re.compile(r" (\S+ to \S+)$")
+
 #: For tests of text and tables: charts take half of the time of a page.
 without_charts = pytest.mark.usefixtures("_no_charts")
 
 
 def column(page, table, name):
+    """The cells of a column, without the intervals below their numbers."""
     head, *rows = page.tables[table]
-    return [row[head.index(name)] for row in rows]
+    return [INTERVAL.sub("", row[head.index(name)]) for row in rows]
+
+
+def intervals(page, table, name):
+    """The intervals below the numbers of a column; "" if there is none."""
+    head, *rows = page.tables[table]
+    found = [INTERVAL.search(row[head.index(name)]) for row in rows]
+    return [each[1] if each else "" for each in found]
 
 
 def words(page, table):
@@ -124,7 +134,7 @@ def test_numbers_are_those_of_the_library(page, lists):
     summary = pr.summarize(lists).sort("metric", "run", descending=[True, False])
     assert column(page, "means", "Mean") == [*map(number, summary["mean"])]
     assert column(page, "means", "Queries") == ["120"] * 4
-    assert column(page, "means", "Interval") == [
+    assert intervals(page, "means", "Mean") == [
         f"{number(low)} to {number(high)}" for low, high in summary.select("low", "high").rows()
     ]
     compared = pr.compare(lists, baseline="bm25", slices="country", details=True)
@@ -133,8 +143,8 @@ def test_numbers_are_those_of_the_library(page, lists):
         ("slices-table", compared.drop_nulls("slice")),
     ):
         assert column(page, table, "Difference") == [*map(signed, rows["difference"])]
-        assert column(page, table, "Interval") == [
-            "–" if low is None else f"{signed(low)} to {signed(high)}"
+        assert intervals(page, table, "Difference") == [
+            "" if low is None else f"{signed(low)} to {signed(high)}"
             for low, high in rows.select("low", "high").rows()
         ]
         assert column(page, table, "p") == [*map(p_value, rows["p_value"])]
@@ -232,7 +242,7 @@ def test_several_comparisons_have_corrected_intervals(tmp_path):
     page = read(log, tmp_path, ["ndcg@10", "ap", "p@1"], baseline="a", by="country")
     values = pr.per_query(log, ["ndcg@10", "ap", "p@1"], by="run", keep="country")
     compared = pr.compare(values, baseline="a", details=True)
-    assert column(page, "compared", "Interval") == [
+    assert intervals(page, "compared", "Difference") == [
         f"{signed(low)} to {signed(high)}" for low, high in compared.select("low", "high").rows()
     ]
     assert "intervals and p-values corrected for 6 comparisons" in page.text
@@ -294,8 +304,8 @@ def test_queries_of_several_groups_are_counted_once(log, tmp_path, baseline):
     assert "120 queries, 1,680 rankings" in page.text
     # The same intervals as for one day: repetitions are no new queries.
     one = read(log, tmp_path, "ap", baseline=baseline)
-    for table in ("means", "compared"):
-        assert column(page, table, "Interval") == column(one, table, "Interval")
+    for table, name in (("means", "Mean"), ("compared", "Difference")):
+        assert intervals(page, table, name) == intervals(one, table, name)
     users = days.with_columns(
         user=pl.col("query") % 40, session=100 * pl.col("day") + pl.col("query")
     )
@@ -701,6 +711,12 @@ def card(page):
     return section[1], unescape(re.sub(r"<[^>]+>", "", section[2]))
 
 
+def contradictions(page):
+    """The sentences below the headline about what contradicts it."""
+    text = page.path.read_text(encoding="utf-8")
+    return re.findall(r'<p class="but"><bdi>(.*?)</bdi>', text)
+
+
 @without_charts
 @pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 def test_the_headline_names_what_contradicts_it(tmp_path):
@@ -720,27 +736,35 @@ def test_the_headline_names_what_contradicts_it(tmp_path):
     log = pl.DataFrame(rows, names, orient="row")
     options = {"baseline": "old"}
     assert card(read(log, tmp_path, "rr", **options)) == ("better", "new is better than old")
-    assert card(read(log, tmp_path, ["rr", "p@3"], **options)) == (
-        "mixed", "new is better than old, but worse in p@3",
-    )  # fmt: skip
-    in_japan = ("mixed", "new is better than old, but worse in country=JP")
-    assert card(read(log, tmp_path, "rr", slices="country", **options)) == in_japan
-    assert card(read(log, tmp_path, "rr", by="country", **options)) == in_japan
+    page = read(log, tmp_path, ["rr", "p@3"], **options)
+    assert card(page) == ("mixed", "new is better than old")
+    assert contradictions(page) == ["Over all queries, new is worse (p@3)."]
+    in_japan = ["In country=JP, new is worse (rr)."]
+    assert contradictions(read(log, tmp_path, "rr", slices="country", **options)) == in_japan
+    assert contradictions(read(log, tmp_path, "rr", by="country", **options)) == in_japan
+    # What happened overall comes first: which run is better, by how much, and how sure that is.
     both = {"slices": "country", "rules": ["rr >= 0.9", "rr > 0.1", "difference >= 0"]}
-    kind, verdict = card(read(log, tmp_path, ["rr", "p@3"], **options, **both))
-    assert kind == "mixed"
-    assert verdict == (
-        "new is better than old, but worse in p@3 and country=JP, and 2 rules fail: rr >= 0.9 and "
-        "difference >= 0"
-    )
+    page = read(log, tmp_path, ["rr", "p@3"], **options, **both)
+    assert contradictions(page) == ["Over all queries, new is worse (p@3).", *in_japan]
+    places = [page.text.index(each) for each in ("95% interval of", "Over all", "✕ Gates failed")]
+    assert card(page)[0] == "mixed" and places == sorted(places)
+    # Metrics of the same groups are one sentence.
+    two = read(log, tmp_path, ["rr", "rr@1", "rr@2"], slices="country", **options)
+    assert contradictions(two) == ["In country=JP, new is worse (rr, rr@1, rr@2)."]
+    # A failed rule alone.
+    page = read(log, tmp_path, "rr", **options, rules=["rr >= 0.9"])
+    assert (card(page)[0], contradictions(page)) == ("mixed", [])
     # An undecided headline, and a run that is worse.
     undecided = read(log, tmp_path, ["hit_rate@2", "p@3"], **options)
-    assert "have equal values in all queries, but worse in p@3" in card(undecided)[1]
-    kind, verdict = card(read(log, tmp_path, ["p@3", "rr"], **options))
-    assert (kind, verdict) == ("mixed", "new is worse than old, but better in rr")
+    assert card(undecided) == ("mixed", "new and old have equal values in all queries")
+    assert contradictions(undecided) == ["Over all queries, new is worse (p@3)."]
+    page = read(log, tmp_path, ["p@3", "rr"], **options)
+    assert card(page) == ("mixed", "new is worse than old")
+    assert contradictions(page) == ["Over all queries, new is better (rr)."]
     # Without a baseline, the runs of a pair are in the order of the headline.
-    kind, verdict = card(read(log, tmp_path, ["rr", "p@3"]))
-    assert (kind, verdict) == ("mixed", "new is better than old, but worse in p@3")
+    page = read(log, tmp_path, ["rr", "p@3"])
+    assert card(page) == ("mixed", "new is better than old")
+    assert contradictions(page) == ["Over all queries, new is worse (p@3)."]
 
 
 @without_charts
@@ -778,7 +802,7 @@ def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):
     ).rename({"country": "<i>country", "query": "<i>query"})
     page = read(
         odd, tmp_path, [pr.ndcg(10).alias("x<i>x</i>")], baseline="bm25", slices="<i>country",
-        columns={"query": "<i>query"}, show=["<i>country", "<i>note"], title=EVIL,
+        query="<i>query", show=["<i>country", "<i>note"], title=EVIL,
         rules=["difference(x<i>x</i>) >= -1"],
     )  # fmt: skip
     kinds = {tag for tag, _ in page.elements}
@@ -851,12 +875,12 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     page = read(twice, tmp_path, "ap", conventions=pr.Conventions(duplicates="max"))
     assert "Conventions polars_rank defaults, with duplicates='max'" in page.text
     assert (
-        "rows are duplicates of a document in the same ranking and were removed" in page.text
-        and "highest score" in page.text
-    )
+        f"7 of {log.height + 7:,} rows had a document that was already in the ranking; of such rows, "
+        "the one with the highest score was kept."
+    ) in page.text
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, "ap", baseline="bm25")
-    assert "up to 21 are missing in one of two runs" in page.text
+    assert "different queries (up to 21 missing in one of two runs)." in page.text
     # The difference is not that of the means, which are over all queries of each run.
     values = pr.per_query(some, "ap", by="run")
     (row,) = pr.compare(values, baseline="bm25", details=True).to_dicts()
@@ -875,18 +899,18 @@ def test_one_is_not_many(tmp_path):
     one = pl.DataFrame({"query": 1, "doc": [1], "score": [1.0], "label": [0]})
     page = read(one, tmp_path)
     assert "1 row · 1 ranking ·" in page.text and "1 query: too few for an interval" in page.text
-    assert "1 of 1 ranking has no relevant document; most metrics are undefined for it" in page.text
+    assert "1 of 1 ranking has no relevant document; most metrics are then undefined" in page.text
     nothing = one.with_columns(query=2, score=pl.lit(None, pl.Float64))
     page = read(
         pl.concat([one, one, nothing]), tmp_path, conventions=pr.Conventions(duplicates="first")
     )
     assert "3 rows · 2 rankings ·" in page.text
+    assert "2 of 2 rankings have no relevant document; most metrics are then" in page.text
+    assert "1 of 2 rankings has no retrieved document." in page.text
     assert (
-        "2 of 2 rankings have no relevant document; most metrics are undefined for them"
+        "1 of 3 rows had a document that was already in the ranking; of such rows, the first"
         in page.text
     )
-    assert "1 of 2 rankings has no retrieved document." in page.text
-    assert "1 of 3 rows is a duplicate of a document in the same ranking" in page.text
     table = pr.per_query(pl.concat([one, nothing]), "p@1").with_columns(w=pl.Series([1.0, -1.0]))
     with pytest.raises(
         pr.errors.DataError,
@@ -908,7 +932,7 @@ ONE = BASE.filter(pl.col("run") == "a").drop("run")
 ODD = ["𝔘nicode 🙂", "עברית " + "x" * 3000]
 CASES = {
     "run is none, positions": (
-        ONE.drop("score"), {"run": None, "slices": "country", "columns": {"position": "position"}}, "ndcg@10 is 0.",
+        ONE.drop("score"), {"run": None, "slices": "country", "position": "position"}, "ndcg@10 is 0.",
     ),
     "groups of one run": (ONE, {"by": "country"}, "By country"),
     "groups and null": (
@@ -975,7 +999,7 @@ CASES = {
         {"baseline": "a"}, ODD[0],
     ),
     "several query columns": (
-        BASE.with_columns(part=pl.col("query") % 3), {"columns": {"query": ["query", "part"]}, "baseline": "a"},
+        BASE.with_columns(part=pl.col("query") % 3), {"query": ["query", "part"], "baseline": "a"},
         "part",
     ),
     "structs, bytes and dates": (
@@ -1048,21 +1072,17 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"metrics": "ndgc"}, pr.errors.ArgumentError, "Did you mean"),
         ({"metrics": ["ap", "gm_map"]}, pr.errors.ArgumentError, "'gm_map', a geometric mean"),
         ({"n": 9}, pr.errors.ArgumentError, "no parameter `n`"),
-        ({"columns": "query"}, pr.errors.ArgumentError, "`columns` must be a mapping"),
-        ({"columns": {"qury": "q"}}, pr.errors.ArgumentError, "invalid role 'qury' .*'query'"),
-        ({"columns": {"query": "q"}}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
+        ({"columns": "query"}, pr.errors.ArgumentError, "no parameter `columns`"),
+        ({"qury": "q"}, pr.errors.ArgumentError, "no parameter `qury`. Did you mean `query`"),
+        ({"query": "q"}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
         ({"rules": ["what"]}, pr.errors.ArgumentError, "invalid rule"),
         (
             {"baseline": 1},
             pr.errors.ArgumentError,
             "`baseline` must be a value of the column 'run'",
         ),
-        (
-            {"columns": {"score": ["score"]}},
-            pr.errors.ArgumentError,
-            "`score` must be a single column",
-        ),
-        ({"columns": {"label": "nothing"}}, pr.errors.SchemaError, "'nothing' .`label`. not found"),
+        ({"score": ["score"]}, pr.errors.ArgumentError, "`score` must be a single column"),
+        ({"label": "nothing"}, pr.errors.SchemaError, "'nothing' .`label`. not found"),
         ({"metrics": "gm_map"}, pr.errors.ArgumentError, "'gm_map', a geometric mean"),
     ],
 )
