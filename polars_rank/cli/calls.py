@@ -63,14 +63,13 @@ class Call:
                 empty = text == "" and each.name in ("doc", "run")
                 value = text if kind is None else None if empty else kind.read(each.name, text)
                 self.given[each.name] = value
-        #: The names of runs in --run-file NAME=FILE, by file.
-        self.names_of_runs: dict[str, str] = {}
-        for text in self.given.pop("run_file", ()):
-            name, equals, file = text.partition("=")
-            is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
-            name, file = (name, file) if is_named and not Path(text).exists() else ("", text)
-            self.names_of_runs[file] = name
-            self.given.setdefault("run_file", []).append(file)
+        #: The names of runs in --run-file NAME=FILE, or "".
+        self.names_of_runs: list[str] = []
+        for place, text in enumerate(self.given.get("run_file", ())):
+            name, _, file = text.partition("=")
+            is_named = name and file and not {*name} & {*"/\\*?["} and not Path(text).exists()
+            self.names_of_runs.append(name if is_named else "")
+            self.given["run_file"][place] = file if is_named else text
         if {"run_file", "judgments"} & {*self.given}:
             self._name_fields()
         output: Any = self.given.get("output")
@@ -84,9 +83,9 @@ class Call:
         fields = given["fields"] = dict(given.get("fields", {}))
         for option in filter(given.__contains__, (*_ROLES, RUN, "position")):
             value, role = given[option], {"position": "rank"}.get(option, option)
-            if isinstance(value, list) and "run_file" in given:
-                misused(f"--{option} must name one field of --run-file and --judgments")
             if isinstance(value, list):
+                if "run_file" in given:
+                    misused(f"--{option} must name one field of --run-file and --judgments")
                 continue
             name = value.removeprefix("-") if value and option == "score" else value
             if fields.setdefault(role, name) != name:
@@ -192,22 +191,19 @@ class Call:
 
     def _checked(self) -> sources.Kind:
         """Return the format of the files; raise if a file is missing."""
-        logs, results, judgments = (
-            self.given.get(name, ()) for name in ("logs", "run_file", "judgments")
-        )
+        logs, results = self.given.get("logs", ()), self.given.get("run_file", ())
         if logs and results:
             misused("--run-file has results, instead of a log; give one of the two")
-        if judgments and not logs and not results:
+        if not logs and not results and "judgments" in self.given:
             misused("--judgments needs rankings: a LOG, or results with --run-file")
         if not logs and not results:
             misused("missing argument LOG")
-        kind: sources.Kind = self.given.get("input_format") or "trec"
-        if not results and "input_format" not in self.given:
-            kind = sources.kind_of(self.copies["logs"])
-        if (results or kind == "trec") and not judgments and self.command.needs_labels:
-            what = f"{results[0]} has results" if results else f"{logs[0]} is a TREC run"
+        named: sources.Kind | None = self.given.get("input_format") if logs else "trec"
+        kind = named or sources.kind_of(self.copies["logs"])
+        if kind == "trec" and "judgments" not in self.given and self.command.needs_labels:
+            what = f"{logs[0]} is a TREC run" if logs else f"{results[0]} has results"
             misused(f"{what} without judgments; add --judgments")
-        return "trec" if results else kind
+        return kind
 
     @cached_property
     def files_read(self) -> Mapping[FileKind, Reading]:
@@ -216,7 +212,7 @@ class Call:
         found: dict[FileKind, Reading] = {}
         converts = self.command.function == "scan_judgments"  # LOG has results, as --run-file has
         results = [("", file) for file in self.copies["logs"] if converts]
-        results += zip(self.names_of_runs.values(), self.copies["run_file"], strict=True)
+        results += zip(self.names_of_runs, self.copies["run_file"], strict=True)
         if results:
             found["run"] = read_run_files(results, fields_of(given, "run"))
         if "judgments" in self.given:

@@ -69,9 +69,8 @@ def exit_code(error: BaseException, ctx: click.Context | None = None) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):  # the reader of standard output has closed it
         discard_output()
-        return BROKEN_PIPE
-    if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output has closed it
-        return BROKEN_PIPE
+    if isinstance(error, BrokenPipeError) or isinstance(error.__cause__, BrokenPipeError):
+        return BROKEN_PIPE  # or the reader of --output has closed it
     options = {"debug": "--debug" in sys.argv} if ctx is None else ctx.find_root().params
     if options.get("debug"):
         bars.close()

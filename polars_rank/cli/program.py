@@ -153,7 +153,8 @@ class Program(click.Group):
         name = cmd_name.replace("_", "-")
         if name == "help":
             topic = click.Argument(["topic"], required=False, metavar="[COMMAND|TOPIC]")
-            return click.Command(name, params=[topic], callback=self.help_of)
+            text = "Show the help of a command, or of a topic: input or definitions."
+            return click.Command(name, params=[topic], callback=self.help_of, help=text)
         if name not in self.commands and name in (rows := self.rows()):
             self.commands[name] = Leaf(name, rows[name])
         return self.commands.get(name)

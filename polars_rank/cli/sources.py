@@ -61,9 +61,8 @@ def scan_table(
     if kind == "parquet":
         return scan_files(find_files(paths), {**differing})
     for name in differing:
-        raise ArgumentError(
-            f"--{name.replace('_', '-')} needs Parquet files; found {', '.join(paths)}"
-        )
+        option = f"--{name.replace('_', '-')}"
+        raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
     return _SCANS[kind](text_files(paths), ids)
 
 

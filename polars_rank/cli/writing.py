@@ -70,8 +70,7 @@ def put(
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
             if form in texts:
-                text = texts[form](collected(result))
-                part.write_text(text + "\n", "utf-8", newline="\n")
+                part.write_text(texts[form](collected(result)) + "\n", "utf-8", newline="\n")
             else:
                 _write(result, form, part, keep_formulas=keep_formulas)
         say(f"Wrote {output}")

@@ -590,6 +590,9 @@ def test_runs_of_several_files_have_names(tmp_path: Path) -> None:
     assert mrr(*read, one, "--run-file", other) == (rows, "")
     named = [{**rows[1], "run": "new"}, {**rows[0], "run": "prod"}]
     assert mrr(*read, f"prod={one}", "--run-file", f"new={other}") == (named, "")
+    assert mrr(*read, f"a={one}", "--run-file", f"b={one}")[0] == [
+        {"run": name, "queries": 1, "mrr": 1.0} for name in "ab"
+    ]
     code, err = mrr(*read, f"x={one}", "--run-file", f"x={other}")
     assert (code, "several runs have the name 'x'" in err) == (2, True)
     code, err = mrr(*read, f"x={tmp_path / 'nowhere'}")
