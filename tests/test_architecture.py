@@ -60,7 +60,7 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only
 #: falls; a package may exceed its budget only in a change that lowers another by as much.
 BUDGETS = {
-    ".": (3_000, 3_292),
+    ".": (3_000, 3_291),
     "frames": (750, 856),
     "metrics": (4_100, 4_585),
     "evaluation": (2_500, 2_625),
@@ -76,7 +76,7 @@ BUDGETS = {
     "plot": (1_400, 1_559),
     "reporting": (1_400, 1_398),
     "spark": (450, 598),
-    "cli": (1_500, 1_910),
+    "cli": (1_500, 1_837),
 }
 TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
