@@ -49,7 +49,7 @@ _SUM, _COUNT = total(WEIGHT * POINTS), POINTS.count()
 _SIGMA = 0.01
 
 
-class Rule(NamedTuple):
+class Formula(NamedTuple):
     """The definition of a method; its formulas read the parameters of a `Fusion`."""
 
     #: The score of a document, from the points of the runs that count.
@@ -70,38 +70,38 @@ class Rule(NamedTuple):
         return self.points is None
 
 
-def _mean(mean: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Rule:
+def _mean(mean: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Formula:
     """Return a weighted mean of the scores above 0, which is 0 if there are none."""
     counts = (POINTS > 0) & (WEIGHT > 0)
     score = mean(POINTS.filter(counts), WEIGHT.filter(counts))
-    return Rule(lambda _: pl.when(counts.any()).then(score).otherwise(0.0), is_weighted=True)
+    return Formula(lambda _: pl.when(counts.any()).then(score).otherwise(0.0), is_weighted=True)
 
 
-def _isr(factor: pl.Expr) -> Rule:
+def _isr(factor: pl.Expr) -> Formula:
     """Return a method of inverse square ranks; the factor grows with the number of runs."""
-    return Rule(lambda _: _SUM * factor, lambda _: 1 / RANK**2, is_weighted=True)
+    return Formula(lambda _: _SUM * factor, lambda _: 1 / RANK**2, is_weighted=True)
 
 
-_WEIGHTED_SUM = Rule(lambda _: _SUM, is_weighted=True)
-_BORDA = Rule(
+_WEIGHTED_SUM = Formula(lambda _: _SUM, is_weighted=True)
+_BORDA = Formula(
     lambda _: _SUM,
     points=lambda _: CANDIDATES - RANK + 1,
     points_of_missing=(CANDIDATES - SIZE + 1) / 2,
     is_weighted=True,
 )
-RULES: dict[str, Rule] = {
-    "rrf": Rule(lambda _: _SUM, lambda fusion: 1 / (fusion.k + RANK), is_weighted=True),
+FORMULAS: dict[str, Formula] = {
+    "rrf": Formula(lambda _: _SUM, lambda fusion: 1 / (fusion.k + RANK), is_weighted=True),
     "sum": _WEIGHTED_SUM,
     "weighted_sum": _WEIGHTED_SUM._replace(needs_weights=True),
-    "mnz": Rule(lambda _: _SUM * _COUNT),
-    "gmnz": Rule(lambda fusion: _SUM * _COUNT.cast(pl.Float64).pow(fusion.gamma)),
-    "wmnz": Rule(lambda _: total(POINTS) * total(WEIGHT), is_weighted=True, needs_weights=True),
-    "mixed": Rule(lambda _: _SUM * _COUNT.sqrt(), is_weighted=True, needs_weights=True),
-    "anz": Rule(lambda _: _SUM / _COUNT),
-    "min": Rule(lambda _: POINTS.min()),
-    "max": Rule(lambda _: POINTS.max()),
-    "median": Rule(lambda _: POINTS.median()),
-    "arithmetic_mean": Rule(
+    "mnz": Formula(lambda _: _SUM * _COUNT),
+    "gmnz": Formula(lambda fusion: _SUM * _COUNT.cast(pl.Float64).pow(fusion.gamma)),
+    "wmnz": Formula(lambda _: total(POINTS) * total(WEIGHT), is_weighted=True, needs_weights=True),
+    "mixed": Formula(lambda _: _SUM * _COUNT.sqrt(), is_weighted=True, needs_weights=True),
+    "anz": Formula(lambda _: _SUM / _COUNT),
+    "min": Formula(lambda _: POINTS.min()),
+    "max": Formula(lambda _: POINTS.max()),
+    "median": Formula(lambda _: POINTS.median()),
+    "arithmetic_mean": Formula(
         lambda _: pl.when(WEIGHT.max() > 0).then(_SUM / total(WEIGHT)).otherwise(0.0),
         missing="zero",
         is_weighted=True,
@@ -113,7 +113,7 @@ RULES: dict[str, Rule] = {
     "isr": _isr(_COUNT),
     "log_isr": _isr(_COUNT.log()),
     "logn_isr": _isr((_COUNT + _SIGMA).log()),
-    "rbc": Rule(
+    "rbc": Formula(
         lambda _: _SUM,
         lambda fusion: (1 - fusion.phi) * pl.lit(fusion.phi).pow(RANK - 1),
         is_weighted=True,

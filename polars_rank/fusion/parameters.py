@@ -11,16 +11,16 @@ import polars as pl
 from polars_rank._params import is_number, number, one_of, public, share
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.fusion.methods import (
+    FORMULAS,
     METHODS,
     NORMALIZATIONS,
     POINTS,
-    RULES,
     SCALES,
     SCORE,
+    Formula,
     Method,
     Missing,
     Normalization,
-    Rule,
 )
 from polars_rank.metrics.names import call_in
 
@@ -159,9 +159,9 @@ class Fusion:
         return f"<Fusion {self}>"
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> Formula:
         """The definition of the method."""
-        return RULES[self.method]
+        return FORMULAS[self.method]
 
     def points(self, run: Sequence[str]) -> pl.Expr:
         """Return the points of a document that a run retrieved.
@@ -268,13 +268,13 @@ def _written(value: Any) -> str:
 
 
 def _weights(
-    weights: Mapping[Any, float] | None, method: str, rule: Rule
+    weights: Mapping[Any, float] | None, method: str, rule: Formula
 ) -> Mapping[str, float] | None:
     """Return the weights of runs; raise `ArgumentError` unless they are valid for the method."""
     if weights is None:
         return None
     if not rule.is_weighted:
-        weighted = ", ".join(repr(name) for name, each in RULES.items() if each.is_weighted)
+        weighted = ", ".join(repr(name) for name, each in FORMULAS.items() if each.is_weighted)
         raise ArgumentError(
             f"`method` {method!r} has no weights; methods with `weights`: {weighted}"
         )

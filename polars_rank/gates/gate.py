@@ -214,8 +214,8 @@ def gate(
     -------
     Gate
         `passed`, `verdicts` (a row per rule, as in `check`), `table` (means by category),
-        `queries`, `warnings`, `notes`, `robustness`, and the method `write_baseline`. As text, it
-        is a page of 80 columns; its representation names the rules that fail, as for
+        `queries`, `warnings`, `notes`, `robustness`, `page`, and the method `write_baseline`. As
+        text, it is a page of 80 columns; its representation names the rules that fail, as for
         ``assert gate.passed, gate``.
 
     Raises

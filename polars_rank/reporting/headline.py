@@ -43,7 +43,7 @@ _WORDS = {"unjudged": "unjudged documents", "undefined": "undefined values"}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunPair:
     """The comparison of two runs by the first metric."""
 
     run: Any
@@ -87,8 +87,8 @@ class Headline:
     #: What the name of the metric is followed by: which direction is better, if it may surprise.
     direction: str
     #: The comparison that is shown first; None if there is nothing to compare.
-    comparison: Comparison | None
-    others: list[Comparison]
+    comparison: RunPair | None
+    others: list[RunPair]
     #: The number of comparisons for which p-values and intervals are corrected.
     tests: int
     #: The means of the metric by run, best first.
@@ -123,7 +123,7 @@ def headline(evidence: Evidence, question: Question) -> Headline:
         run = str(question.run)
         mean_of = {row[run]: row["mean"] for row in means}
         comparisons = [
-            Comparison(
+            RunPair(
                 row[run], row["baseline"], row, mean_of.get(row[run]), mean_of.get(row["baseline"])
             )
             for row in evidence.comparison.filter(metric=metric).iter_rows(named=True)
@@ -167,7 +167,7 @@ def _sample(evidence: Evidence, question: Question, first: Headline) -> str | No
     return size
 
 
-def robustness_text(evidence: Evidence, question: Question, comparison: Comparison) -> str | None:
+def robustness_text(evidence: Evidence, question: Question, comparison: RunPair) -> str | None:
     """Return what becomes of the verdict of a headline under other choices, in words."""
     table = evidence.robustness
     if table is None:
@@ -215,7 +215,7 @@ def unjudged_reason(evidence: Evidence, question: Question, headline: Headline) 
     )
 
 
-def alerts(evidence: Evidence, question: Question, comparison: Comparison) -> Iterator[str]:
+def alerts(evidence: Evidence, question: Question, comparison: RunPair) -> Iterator[str]:
     """Yield a warning if the metric is undefined for queries in one of the two runs only."""
     metric = output_name(question.first)
     if comparison.row["low"] is None:
@@ -290,7 +290,7 @@ def cautions(evidence: Evidence, question: Question) -> Iterator[str]:
         )
 
 
-def contradictions(evidence: Evidence, question: Question, comparison: Comparison) -> list[str]:
+def contradictions(evidence: Evidence, question: Question, comparison: RunPair) -> list[str]:
     """Return sentences about what contradicts the comparison of a headline.
 
     These are significant differences of the same runs in the other direction, or in any direction
@@ -314,7 +314,7 @@ def contradictions(evidence: Evidence, question: Question, comparison: Compariso
 
 
 def _differences(
-    evidence: Evidence, question: Question, comparison: Comparison
+    evidence: Evidence, question: Question, comparison: RunPair
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield other differences of the two runs of the headline, with a name for some queries."""
     run, first = str(question.run), output_name(question.first)

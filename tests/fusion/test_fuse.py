@@ -14,7 +14,7 @@ import pytest
 from fusion.oracle import Row, fused
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
-from polars_rank.fusion.methods import METHODS, NORMALIZATIONS, RULES, total
+from polars_rank.fusion.methods import FORMULAS, METHODS, NORMALIZATIONS, total
 from polars_rank.fusion.parameters import read_fusion
 from strategies import shuffled
 
@@ -55,7 +55,7 @@ def scores_of(table: pl.DataFrame) -> dict[tuple[Any, str], float]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_against_plain_python(method: str) -> None:
-    rule = RULES[method]
+    rule = FORMULAS[method]
     options: dict[str, Any] = {"gmnz": {"gamma": 1.5}, "rbc": {"phi": 0.8}}.get(method, {})
     if method == "rrf":
         options["k"] = 2.5
