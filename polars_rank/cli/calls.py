@@ -297,7 +297,7 @@ class Call:
         is_log = "values" not in self.given
         for name in () if is_log else filter(self.given.__contains__, _OF_LOGS):
             option = "LOG" if name == "logs" else f"--{name.replace('_', '-')}"
-            misused(f"{option} is for logs, and --values has per-query values; omit one of them")
+            misused(f"{option} cannot be used with --values, which has per-query values")
         kind = self.given.get("input_format")
         table = self.scan_as_is() if is_log else self.table("values", kind)
         schema = schema_of(table)

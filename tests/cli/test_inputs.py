@@ -138,7 +138,7 @@ def test_results_and_judgments_in_any_format(tmp_path: Path) -> None:
         (["evaluate", "-", "-m", "rr"], b'[{"query": 1}]', "write it as NDJSON"),
         (["evaluate", "-", "-m", "rr"], b"%PDF-1.4", "has an unknown format"),
         (["evaluate", "-", "-m", "rr"], b"PAR1 and no more", "standard input"),
-        (["summarize", "-", "--values", "x", "-m", "rr"], b"x", "omit one of them"),
+        (["summarize", "-", "--values", "x", "-m", "rr"], b"x", "LOG cannot be used with --values"),
     ],
 )
 def test_pipes_in_other_formats(arguments: list[str], stdin: bytes, message: str) -> None:

@@ -232,6 +232,15 @@ def test_a_column_of_the_log_may_have_the_name_of_a_result_column(here: Path) ->
     ]
 
 
+@pytest.mark.parametrize("command", ["metrics novelty", "inspect log.parquet"])
+def test_tables_of_text_fold_to_80_columns_in_pipes(here: Path, command: str) -> None:
+    _, out, _ = run(*command.split())
+    lines = [line for line in out.splitlines() if not line.startswith("Next")]
+    assert max(map(width, lines)) <= 80
+    assert "…" not in out
+    assert max(map(width, run(*command.split(), "--wide")[1].splitlines())) > 80
+
+
 def test_passes_are_one_line(here: Path) -> None:
     rules = ["--rule", "rr >= 0", "--rule", "rr >= 2", "--rule", "queries > 1"]
     check = ["check", "log.parquet", "-m", "rr", *rules]

@@ -91,7 +91,7 @@ def test_a_table_names_its_conventions(log: Path, tmp_path: Path, ending: str) -
     assert summary["mean"].to_list() == pytest.approx(means["ndcg@3"].to_list())
     code, _, err = run("summarize", "--values", table, "--conventions", "polars_rank")
     assert (code, err) == (
-        2, "Error: --conventions is for logs, and --values has per-query values; omit one of them\n"
+        2, "Error: --conventions cannot be used with --values, which has per-query values\n"
     )  # fmt: skip
 
 
