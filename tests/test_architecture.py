@@ -60,14 +60,14 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only
 #: falls; a package may exceed its budget only in a change that lowers another by as much.
 BUDGETS = {
-    ".": (3_000, 3_291),
+    ".": (3_000, 3_294),
     "frames": (750, 856),
     "metrics": (4_100, 4_585),
     "evaluation": (2_500, 2_625),
     "io": (2_800, 4_233),
-    "stats": (2_500, 2_545),
-    "gates": (1_000, 1_545),
-    "conformance": (1_900, 2_471),
+    "stats": (2_500, 2_541),
+    "gates": (1_000, 1_540),
+    "conformance": (1_900, 2_442),
     "diagnostics": (1_500, 1_556),
     "judges": (850, 850),
     "fusion": (950, 1_173),
@@ -76,7 +76,7 @@ BUDGETS = {
     "plot": (1_400, 1_559),
     "reporting": (1_400, 1_398),
     "spark": (450, 598),
-    "cli": (1_500, 1_837),
+    "cli": (1_500, 1_831),
 }
 TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.

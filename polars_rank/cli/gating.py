@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from polars_rank._pages import Page
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, parameters_of, public
@@ -45,14 +44,13 @@ def gate(call: Call) -> None:
     path = Path(options.pop("baseline", _BASELINE))
     if not path.exists() and "baseline" in given and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
-    writers = {
-        "junit": lambda page: page.junit("pass"), "markdown": Page.markdown, "json": Page.json,
-    }  # fmt: skip
-    outputs = {name: given[name] for name in writers if name in given}
+    reported = ("junit", "markdown", "json")
+    outputs: dict[str, Path] = {name: given[name] for name in reported if name in given}
     written = {**outputs, "baseline": path} if updates else outputs
     if len({each.resolve() for each in written.values()}) < len(written):
         misused(f"{', '.join(f'--{name}' for name in written)} need different files")
-    with reports(call, writers, [given["golden"], *results, path, *read]) as write:
+    inputs = [given["golden"], *results, path, *read]
+    with reports(call, inputs, undecided="pass") as write:
         result = public("gate")(
             given["golden"], results[0] if len(results) == 1 else [*results],
             path if path.exists() else None, **options,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
+from polars_rank._pages import Page
 from polars_rank._texts import displayed, markdown
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
@@ -22,7 +23,7 @@ from polars_rank.io.outputs import new_file
 from polars_rank.metrics.names import direction_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from polars_rank.cli.calls import Call
     from polars_rank.gates.rules import Rule
@@ -139,11 +140,7 @@ def check(call: Call) -> None:
             misused(
                 f"the rule {str(rule)!r} is about comparisons; name the other run with --baseline"
             )
-    writers = {
-        "junit": lambda page: page.junit(undecided),
-        "markdown": lambda page: page.markdown(),
-    }
-    with reports(call, writers) as write:
+    with reports(call, undecided=undecided) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",
             metrics=[rule.metric for rule in rules if rule.metric],
@@ -180,33 +177,31 @@ def _rules(call: Call) -> tuple[list[Rule], Any]:
 
 def referee(call: Call) -> None:
     """Show the findings about a function or a program, and exit with 1 if one is a defect."""
-    from polars_rank.conformance import verdict_texts as texts  # noqa: PLC0415  (rarely needed)
-
     given = call.given
     if ("target" in given) == ("command" in given):
         misused("pass either FUNCTION, such as my_eval:ndcg, or --command")
-    writers = {
-        "junit": lambda result: result.page.junit(),
-        "markdown": lambda result: result.page.markdown(), "badge": texts.badge,
-    }  # fmt: skip
-    with reports(call, writers) as write:
+    with reports(call) as write:
         result = public("referee")(given.get("target"), **call.arguments("referee"))
         show(str(result))
-        write(result)
+        write(result.page)
     if not result.passed:
         raise click.exceptions.Exit(FAILED)
 
 
 @contextmanager
 def reports(
-    call: Call, writers: Mapping[str, Callable[[Any], str]], inputs: Sequence[object] = ()
-) -> Iterator[Callable[[Any], object]]:
-    """Open the reports that options name; the result is a function that writes to all of them.
+    call: Call, inputs: Sequence[object] = (), *, undecided: str = "fail"
+) -> Iterator[Callable[[Page], object]]:
+    """Open the files that options name; the result is a function that writes a page to all.
 
     They are opened first: if one cannot be written, no time is spent on the evaluation. Empty
     files, which build servers create, are overwritten.
     """
-    outputs = {name: call.given[name] for name in writers if name in call.given}
+    texts: dict[str, Callable[[Page], str]] = {
+        "json": Page.json, "markdown": Page.markdown, "junit": lambda page: page.junit(undecided),
+        "badge": Page.badge,
+    }  # fmt: skip
+    outputs = {name: call.given[name] for name in texts if name in call.given}
     options = {**call.ctx.find_root().params, **call.ctx.params}
     others = [options[name] for name in ("conventions", "corpus") if options.get(name)]
     for path in outputs.values():
@@ -216,8 +211,8 @@ def reports(
         files = []
         for name, path in outputs.items():
             replaces = overwrite or (path.is_file() and not path.stat().st_size)
-            files.append((writers[name], stack.enter_context(new_file(path, overwrite=replaces))))
-        yield lambda result: [file.write_text(text(result), "utf-8") for text, file in files]
+            files.append((texts[name], stack.enter_context(new_file(path, overwrite=replaces))))
+        yield lambda page: [file.write_text(text(page), "utf-8") for text, file in files]
 
 
 def make_folder(folder: Path) -> None:

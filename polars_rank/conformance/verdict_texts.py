@@ -1,8 +1,7 @@
-"""What a referee finds about a function, as a page and a badge."""
+"""What a referee finds about a function, as a page."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -117,6 +116,11 @@ class Referee(Paged):
             },
             cases=[*self._cases(rows)],
             suite=self.name,
+            badge_fields={
+                "label": self.metric,
+                "message": counts[0] if named else f"as {self.presets[0]}",
+                "color": "red" if named else "brightgreen",
+            },
         )  # fmt: skip
 
     def _example(self, row: Mapping[str, Any]) -> tuple[str, str]:
@@ -169,12 +173,3 @@ def _sentence(row: Mapping[str, Any]) -> str:
     return (
         str(row["text"]) if row["kind"] == "convention" else f"{KINDS[row['kind']]}: {row['text']}"
     )
-
-
-def badge(result: Referee) -> str:
-    """Return the JSON of a badge, as badge services read it."""
-    defects = result.findings.filter(severity="defect").height
-    message = number_of(defects, "defect") if defects else f"as {result.presets[0]}"
-    color = "red" if defects else "brightgreen"
-    found = {"schemaVersion": 1, "label": result.metric, "message": message, "color": color}
-    return json.dumps(found) + "\n"

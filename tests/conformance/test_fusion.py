@@ -9,7 +9,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.fusion.methods import RULES
+from polars_rank.fusion.methods import FORMULAS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of ranx
 
@@ -86,7 +86,7 @@ def test_ranx(method: Any, rows: pl.DataFrame) -> None:
     theirs = dict(parameters)
     if "weights" in parameters:
         theirs["weights"] = [*parameters["weights"].values()]
-    for normalize in NORMALIZATIONS if RULES[method].reads_scores else (None,):
+    for normalize in NORMALIZATIONS if FORMULAS[method].reads_scores else (None,):
         norm = None if normalize is None else NORMALIZATIONS[normalize]
         fused = ranx.fuse(runs_of(rows), norm=norm, method=name, params=theirs).to_dict()
         expected = {
