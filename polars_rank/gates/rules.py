@@ -179,8 +179,10 @@ class Rule:
 
     def is_about(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row has the metric, and the groups or the slice, of the rule."""
-        own = {**row, str(row.get("slice")): row.get("value")}
-        return self.metric in (None, row["metric"]) and all(
+        if self.metric not in (None, row["metric"]):
+            return False
+        own = {**row, str(row.get("slice")): row.get("value")} if self.where else row
+        return all(
             name in own and _is_equal(own[name], value) for name, value in self.where.items()
         )
 

@@ -215,7 +215,8 @@ def _rows(
             keys.remove("baseline")
         if rule.metric is None and rule.column not in _ANY_METRIC:
             keys.append("metric")
-        for row in table.iter_rows(named=True):
+        rows = table if rule.metric is None else table.filter(metric=rule.metric)
+        for row in rows.iter_rows(named=True):
             if rule.is_about(row):
                 is_known = True
                 yield _texts(row, keys), row
