@@ -387,12 +387,13 @@ def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) 
         values = [shown(int(x) if x is not None and x % 1 == 0 else x) for x in failures["value"]]
         frame = failures.with_columns(value=pl.Series(values, dtype=pl.String))
         frame = frame.select([]) if passed and failures.is_empty() else frame
+    folds = command.folds or (hides and command.function == "check")
     details = [name for name in names[2:] if name in columns and columns[name].is_detail]
     details += [name for name in names[-1:] if name == "method"]
     frame = frame.drop(minor, strict=False)
     return PageTable(
-        frame, columns=columns, minor=details[::-1], major=_MAJOR, folds=command.folds,
-        hides=hides and not command.folds, hidden=width - frame.width, below=below,
+        frame, columns=columns, minor=details[::-1], major=_MAJOR, folds=folds,
+        hides=hides and not folds, hidden=width - frame.width, below=below,
     )  # fmt: skip
 
 

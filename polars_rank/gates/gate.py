@@ -264,7 +264,7 @@ def gate(
     named_by = {"floors": limits.floors, "max_drop": limits.drops}
     metrics_of = {name: [each.metric for each in some] for name, some in named_by.items()}
     measures = Measures(golden, runs, expressions(metrics, metrics_of, chosen), chosen)
-    limits.check_margins(measures.metrics)
+    limits.check(measures)
     current = measures.as_baseline(None if documents is None else files.digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
     problems += files.low_grades(golden, chosen.rel)

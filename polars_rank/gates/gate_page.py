@@ -8,18 +8,18 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from polars_rank._pages import Page, PageTable, cut
+from polars_rank._pages import Page, PageTable
 from polars_rank.errors import number_of
 from polars_rank.gates.golden import ALL
 from polars_rank.gates.measures import BEFORE, main_metric
-from polars_rank.gates.rules import Rule
+from polars_rank.gates.rules import Rule, text_of
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.verdict_files import page_of_verdicts, table_of_verdicts
 
 #: The queries that are shown, the failures that are shown, and those that one line names.
 _QUERIES, _FAILURES, _NAMED = 5, 20, 3
-#: The largest width of ids of documents.
-_ID = 30
+#: The longest ids of documents that are shown whole.
+_ID = 36
 _CATEGORY = "category="
 
 
@@ -69,7 +69,8 @@ def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[dict[str, str]]:
     found: dict[tuple[str, str], list[tuple[Rule, Mapping[str, Any]]]] = {}
     for row in gate.verdicts.filter(verdict="fail").iter_rows(named=True):
         rule = rules[row["rule"]]
-        category = (row["where"] or "").removeprefix(_CATEGORY) or ALL
+        category = _category_of(row["where"])
+        category = ALL if category is None else category
         found.setdefault((str(rule.metric), category), []).append((rule, row))
     means = {row["category"]: row for row in gate.table.iter_rows(named=True)}
     failures = []
@@ -88,7 +89,8 @@ def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[dict[str, str]]:
         for rule, row in failed:
             if not rule.is_guard:
                 names.append(rule.condition)
-                cells["mean" if rule.column == "mean" else "difference"] = rule.shown(row["value"])
+                number = "no queries" if row["value"] is None else rule.shown(row["value"])
+                cells["mean" if rule.column == "mean" else "difference"] = number
                 continue
             cells["interval"] = f"[{rule.shown(row['low'])}, {rule.shown(row['high'])}]"
             if not has_drop:
@@ -97,6 +99,14 @@ def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[dict[str, str]]:
                 names.append(f"no loss in {metric}{margin}")
         failures.append({"failed": "; ".join(names), **cells})
     return failures
+
+
+def _category_of(where: str | None) -> str | None:
+    """Return the category of a verdict; None for all queries."""
+    if not where or not where.startswith(_CATEGORY):
+        return None
+    category = where.removeprefix(_CATEGORY)
+    return "null" if category == text_of("null") else category
 
 
 def _failed_table(rows: Sequence[dict[str, str]]) -> Iterator[PageTable]:
@@ -124,6 +134,11 @@ def _means(table: pl.DataFrame) -> PageTable:
     return PageTable(pl.DataFrame(rows, schema, orient="row"))
 
 
+def _id(doc: str) -> str:
+    """Return the id of a document; a long one without its middle, as the ends tell ids apart."""
+    return doc if len(doc) <= _ID else f"{doc[: _ID // 3]}…{doc[-_ID // 3 * 2 :]}"
+
+
 def _queries(gate: Any) -> Iterator[PageTable]:
     """Yield the queries that lost most, or without a baseline those with the lowest values.
 
@@ -134,7 +149,7 @@ def _queries(gate: Any) -> Iterator[PageTable]:
     metric, category = main_metric(metrics), None
     for row in failed.head(1).iter_rows(named=True):
         metric = max((name for name in metrics if name in row["rule"]), key=len, default=metric)
-        category = (row["where"] or "").partition(_CATEGORY)[2] or None
+        category = _category_of(row["where"])
     table = table if category is None else table.filter(category=category)
     sign = -1 if lower_is_better(metric) else 1
     is_compared = metric + BEFORE in table.columns
@@ -153,13 +168,13 @@ def _queries(gate: Any) -> Iterator[PageTable]:
         has_text = row["text"] not in (None, row["query"])
         query = f"{row['query']}: {row['text']}" if has_text else row["query"]
         relevant, now = {*row["relevant"]}, f"{row[metric]:.3f}"
-        docs = [" ".join("*" * (d in relevant) + cut(d, _ID) for d in row["docs"]) or "nothing"]
+        docs = [" ".join("*" * (d in relevant) + _id(d) for d in row["docs"]) or "nothing"]
         if is_compared:
             before = row["docs" + BEFORE] or []
-            docs.insert(0, " ".join("*" * (d in relevant) + cut(d, _ID) for d in before))
+            docs.insert(0, " ".join("*" * (d in relevant) + _id(d) for d in before))
             now = f"{row[metric + BEFORE]:.3f} -> {now}"
         else:
-            docs.insert(0, " ".join(cut(d, _ID) for d in row["relevant"]))
+            docs.insert(0, " ".join(_id(d) for d in row["relevant"]))
         rows.append([query, row["category"] or "", now, docs[0] or "nothing", docs[1]])
     if rows:
         names = ("before", "after") if is_compared else ("relevant", "retrieved")

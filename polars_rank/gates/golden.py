@@ -15,10 +15,11 @@ from polars_rank.columns import Columns
 from polars_rank.diagnostics.broken_runs import FEWEST
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
-from polars_rank.io.fields import FieldNames, Kind
+from polars_rank.io.fields import FieldNames, Kind, place
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.inputs import check_path
 from polars_rank.io.judgments import with_ids
+from polars_rank.io.records import is_error
 from polars_rank.io.spans import join_spans
 from polars_rank.io.tables import read_table
 
@@ -252,7 +253,14 @@ def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results
     every = given if isinstance(given, (list, tuple)) else [given]
     if not every:
         raise ArgumentError("`results` is empty; pass at least one table or file of results")
-    return [_read_results(each, golden, fields) for each in every]
+    found = [_read_results(each, golden, fields) for each in every]
+    names = {name for each in found for name in each.source.names}
+    units = {name for name in names if place(name, "latency", "run") is not None}
+    if len(units) > 1:
+        raise ArgumentError(
+            f"the results have latencies in several columns: {listed(sorted(units))}; use one unit"
+        )
+    return found
 
 
 def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
@@ -266,10 +274,9 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
             "list"
         )
     queries = golden.queries.select("query")
-    error = col("error").cast(pl.String) if "error" in table.columns else pl.lit(None, pl.String)
-    errors = table.select("query", error=error).filter(
-        ~col("error").fill_null("").is_in(["", "false"])
-    )
+    found = table["error"].to_list() if "error" in table.columns else [None] * table.height
+    error = pl.Series("error", [str(x) if is_error(x) else None for x in found], pl.String)
+    errors = table.select("query", error).drop_nulls("error")
     known = table.join(errors, on="query", how="anti")
     missing = queries.join(known, on="query", how="anti")
     others = table.join(queries, on="query", how="anti")["query"].unique(maintain_order=True)
@@ -286,7 +293,13 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
             f"{number_of(len(others), 'query', 'queries')} of the results are not in the golden "
             f"file and are left out: {listed(others, 3)}"
         )
-    retrieved = known.join(queries, on="query", how="semi").drop_nulls(["doc", "score"])
+    retrieved = known.join(queries, on="query", how="semi").drop_nulls("doc")
+    if count := retrieved["score"].null_count():
+        warnings.append(
+            f"{number_of(count, 'document')} of the results have no score and count as not "
+            f"retrieved, in queries {listed(retrieved.filter(col('score').is_null())['query'], 3)}"
+        )
+    retrieved = retrieved.drop_nulls("score")
     ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
     log = None if golden.spans is None else _joined_spans(ordered, golden.spans)
     if log is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -11,8 +11,8 @@ from polars import col
 
 from polars_rank._params import number, number_in
 from polars_rank.errors import ArgumentError, short
-from polars_rank.gates.golden import listed
-from polars_rank.gates.measures import Change, Measures
+from polars_rank.gates.golden import ALL, listed
+from polars_rank.gates.measures import DECIMALS, Change, Measures
 from polars_rank.gates.rules import Rule
 from polars_rank.gates.verdicts import decided
 from polars_rank.metrics.names import lower_is_better
@@ -46,37 +46,25 @@ def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limi
 
     A loss may be one number for all metrics, and a share of the baseline's mean, such as "5%".
     """
-    if not isinstance(given, Mapping) and not is_loss:
+    is_mapping, found = isinstance(given, Mapping), []
+    if not is_mapping and not is_loss:
         raise ArgumentError(
             f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
         )
-    pairs: Iterable[tuple[str | None, Any]] = [(None, {"": given})]
-    if isinstance(given, Mapping):
-        pairs = [
-            (key, value) if isinstance(value, Mapping) else (None, {key: value})
-            for key, value in given.items()
-        ]
-    found = []
-    for category, numbers in pairs:
-        for metric, value in numbers.items():
-            name = f"{parameter}[{metric!r}]" if isinstance(given, Mapping) else parameter
-            share = number_in(value[:-1]) if is_loss and _is_percent(value) else None
-            if share is not None:
-                limit = Limit(category, metric, share / 100, "relative_difference")
-            else:
-                what = (
-                    "" if isinstance(given, Mapping) else "0 or above, a percentage, or a mapping"
-                )
-                column = "difference" if is_loss else "mean"
-                limit = Limit(category, metric, number(name, value, what), column)
-            found.append(limit)
+    for key, of_key in (given if is_mapping else {"": given}).items():
+        is_category = isinstance(of_key, Mapping)
+        for metric, value in (of_key if is_category else {key: of_key}).items():
+            column, is_percent = "difference" if is_loss else "mean", str(value).endswith("%")
+            if is_loss and is_percent and (share := number_in(str(value)[:-1])) is not None:
+                column, value = "relative_difference", share / 100  # noqa: PLW2901
+            name = f"{parameter}[{metric!r}]" if is_mapping else parameter
+            what = "" if is_mapping else "0 or above, a percentage, or a mapping"
+            limit = round(number(name, value, what), DECIMALS)
+            category = str(key) if is_category and key != ALL else None
+            found.append(Limit(category, metric, limit, column))
     if is_loss and any(each.value < 0 for each in found):
         raise ArgumentError(f"`{parameter}` must be 0 or above; found {short(given)}")
     return found
-
-
-def _is_percent(value: Any) -> bool:
-    return isinstance(value, str) and value.endswith("%")
 
 
 class Limits(NamedTuple):
@@ -87,8 +75,15 @@ class Limits(NamedTuple):
     drops: Sequence[Limit]
     margins: Sequence[Limit]
 
-    def check_margins(self, metrics: Sequence[str]) -> None:
-        """Raise `ArgumentError` for a margin of a category, or of an unknown metric."""
+    def check(self, measures: Measures) -> None:
+        """Raise `ArgumentError` for unknown categories, and for margins of others than metrics."""
+        metrics, known = measures.metrics, measures.means["category"].unique().drop_nulls().sort()
+        for limit in (*self.floors, *self.drops):
+            if limit.category is not None and limit.category not in known:
+                raise ArgumentError(
+                    f"the category {limit.category!r} of the rule '{limit.rule(limit.metric)}' has "
+                    f"no queries; categories: {listed(known)}"
+                )
         for each in self.margins:
             if each.category is not None or each.metric not in {"", *metrics}:
                 raise ArgumentError(
@@ -132,26 +127,26 @@ def _of_numbers(
     """Yield rules about the numbers of these queries, and their verdicts without an interval."""
     for limit in limits:
         table = numbers.filter(col("category").eq_missing(pl.lit(limit.category)))
-        if limit.category is None:
-            table = table.drop("category")
-        elif table.is_empty():
-            known = numbers["category"].unique().drop_nulls().sort()
-            raise ArgumentError(
-                f"the category {limit.category!r} of the rule '{limit.rule(limit.metric)}' has no "
-                f"queries; categories: {listed(known)}"
-            )
-        rules = [limit.rule(metric) for metric in _metrics(limit, numbers)]
+        table = table.drop("category") if limit.category is None else table
+        rules = [limit.rule(metric) for metric in _metrics(limit, table)]
         yield rules, _without_interval(decided(rules, [table]))
+        if not rules and limit.metric and limit.column == "mean":  # nothing counts in the metric
+            rule = limit.rule(limit.metric)
+            where = "" if limit.category is None else f"category={limit.category}"
+            row = (rule.condition, where, None, None, None, 0, "fail", "no queries")
+            yield [rule], pl.DataFrame([row], TYPES, orient="row")
 
 
 def _of_latencies(
     limits: Sequence[Limit], seconds: Sequence[pl.Series | None]
 ) -> tuple[list[Rule], pl.DataFrame]:
     """Return limits of the latency of queries, such as its 95th percentile, and their verdicts."""
-    known = [each for each in seconds if each is not None]
-    if not known:
+    known = [each.cast(pl.Float64) for each in seconds if each is not None]
+    every = pl.concat(known).drop_nulls() if known else pl.Series(dtype=pl.Float64)
+    if every.is_empty():
         raise ArgumentError("`latency` has limits, but the results have no column 'latency'")
-    every = pl.concat(known).cast(pl.Float64)
+    if not every.is_finite().all():
+        raise ArgumentError("column 'latency' (`results`) has NaN or infinite numbers; use null")
     rows = []
     for limit in limits:
         name = limit.metric
@@ -161,8 +156,8 @@ def _of_latencies(
                 "`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; "
                 f"found {name!r}"
             )
-        share = match[1] and float(match[1]) / 100
-        value = every.quantile(share, "linear") if share else getattr(every, name)()
+        share = None if match[1] is None else float(match[1]) / 100
+        value = getattr(every, name)() if share is None else every.quantile(share, "linear")
         rows.append({"metric": LATENCY + name, "mean": value, "queries": len(every)})
     table = pl.DataFrame(rows).with_columns(low="mean", high="mean")
     rules = [limit.rule(LATENCY + limit.metric) for limit in limits]

@@ -54,7 +54,7 @@ def expressions(
             f"metric {name!r} has the name of another column of the result, or of a part of a "
             "rule; rename it with .alias()"
         )
-    known = {"", *map(output_name, chosen), ABSTAINED, ANSWERED}
+    known = {"", *map(output_name, chosen)}
     for parameter, names in named.items():
         others = [name for name in dict.fromkeys(names) if name not in known]
         chosen += read_metrics(others, conventions, parameter) if others else []
@@ -130,7 +130,8 @@ class Measures:
     @cached_property
     def means(self) -> pl.DataFrame:
         """The means of all queries and of each category."""
-        return _means(self.values, self.metrics)
+        means = _means(self.values, self.metrics)
+        return means.with_columns(col("mean", "low", "high").round(DECIMALS))
 
     def as_baseline(self, corpus: str | None) -> Baseline:
         """Return the values as a baseline."""
@@ -173,7 +174,13 @@ class Change:
         before = now.select("query", "category").join(
             common.select("query", *self.metrics), on="query"
         )
-        self.pairs: pl.DataFrame = now.join(before.drop("category"), on="query", suffix=BEFORE)
+        pairs = now.join(before.drop("category"), on="query", suffix=BEFORE)
+        names = [(name, name + BEFORE) for name in self.metrics]
+        # Of each metric, the queries that count in both.
+        self.pairs: pl.DataFrame = pairs.with_columns(
+            pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
+            for pair in names for each in pair
+        )  # fmt: skip
         self.is_empty: bool = now.is_empty() or not self.metrics
 
     def without_outliers(self, share: float) -> Change:
@@ -208,9 +215,10 @@ class Change:
         """The differences of the means, also as shares of those of the baseline."""
         now, before = (_means(self._values(before=each), self.metrics) for each in (False, True))
         both = now.join(before, on=["category", "metric"], nulls_equal=True, suffix=BEFORE)
-        difference = (col("mean") - col("mean" + BEFORE)).round(DECIMALS)
-        share = (difference / col("mean" + BEFORE).abs()).round(DECIMALS)
-        share = pl.when(col("mean" + BEFORE) != 0).then(share)
+        exact = col("mean") - col("mean" + BEFORE)
+        difference = exact.round(DECIMALS)
+        # Of a mean of 0, nothing can be lost.
+        share = (exact / col("mean" + BEFORE).abs()).fill_nan(0).round(DECIMALS)
         return both.select(
             "category", "metric", "queries", difference=difference, low=difference,
             high=difference, relative_difference=share, relative_low=share, relative_high=share,
@@ -241,7 +249,7 @@ def _means(values: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
     """
     long = values.unpivot(metrics, index="category", variable_name="metric", value_name="mean")
     count = col("mean").count().cast(pl.Int64).alias("queries")
-    number = [col("mean").mean().round(DECIMALS), count]
+    number = [col("mean").mean(), count]
     whole = long.group_by("metric", maintain_order=True).agg(number)
     parts = long.filter(col("category").is_not_null())
     parts = parts.group_by("category", "metric", maintain_order=True).agg(number)

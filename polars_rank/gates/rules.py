@@ -155,9 +155,10 @@ class Rule:
         """The rule as text, without the rows that it is about."""
         if self._text:
             return self._text
-        name, bound = self.column, f"{self.bound + 0.0:.12g}"
-        if self.column == "relative_difference":
-            name, bound = "difference", f"{100 * self.bound + 0.0:.12g}%"
+        name, bound = self.column, repr(self.bound + 0.0).removesuffix(".0")
+        percent = f"{100 * self.bound + 0.0:.12g}"
+        if name == "relative_difference" and float(percent) / 100 == self.bound:
+            name, bound = "difference", f"{percent}%"
         if self.metric is not None:
             name = self.metric if name == "mean" else f"{name}({self.metric})"
         return (
@@ -197,14 +198,18 @@ class Rule:
         Otherwise, and without an interval, it is "undecided". A guard passes then, and so does a
         rule without `where` in a slice.
         """
-        is_needed = COLUMNS[self.column].kind != BOUND
-        if not row["queries"] or (row[self.column] is None and is_needed):
+        if not row["queries"] or self._is_null(row):
             return "fail"
         kept = self._kept(row)
         if len(kept) == 1:
             return "pass" if kept == {True} else "fail"
         is_guard = self.is_guard or (row.get("slice") is not None and not self.where)
         return "pass" if is_guard else "undecided"
+
+    def _is_null(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a number is missing: not a bound, nor a share of a mean of 0."""
+        is_share = self.column == "relative_difference"
+        return row[self.column] is None and COLUMNS[self.column].kind != BOUND and not is_share
 
     def _kept(self, row: Mapping[str, Any]) -> set[bool]:
         """Return whether the rule holds at the two ends of the interval; empty without one."""
@@ -215,8 +220,10 @@ class Rule:
         """Return why there is no number, or the verdict of `compare` on a row."""
         if not row["queries"]:
             return "no queries"
-        if row[self.column] is None and COLUMNS[self.column].kind != BOUND:
+        if self._is_null(row):
             return "the value is null"
+        if self.column == "relative_difference" and row[self.column] is None:
+            return "the baseline's mean is 0"
         if None in self.interval(row):
             return "too few"
         if "difference" not in row:
@@ -241,7 +248,10 @@ def _restricted(text: str, where: Any) -> tuple[str, Any]:
     """Return a rule without its `where(...)`, and the columns and values of either `where`."""
     if found := _WHERE.fullmatch(text):
         text = found["rule"].strip()
-        pairs = {n.strip(): v.strip() for n, v in re.findall(_PAIR, found["pairs"])}
+        every = re.findall(_PAIR, found["pairs"])
+        pairs = {n.strip(): v.strip() for n, v in every}
+        if len(pairs) < len(every):
+            raise ArgumentError(f"the rule {short(text)} (`rules`) names a column of `where` twice")
         own = {n: None if v == "null" else v.strip('"') for n, v in pairs.items()}
         where = {**own, **where}
     values = where.values() if isinstance(where, Mapping) else ()
@@ -303,7 +313,8 @@ def _is_equal(value: Any, named: Any) -> bool:
     """Return whether a row has a value that a rule names, also as text."""
     if named is None or value is None:
         return value is None and named in (None, "null")  # TOML has no null
-    is_number = isinstance(named, (int, float)) and not isinstance(named, bool | type(value))
-    found = number_in(str(value)) if is_number else None
-    texts = [str(each).lower() if isinstance(named, bool) else str(each) for each in (value, named)]
-    return found == named if is_number else texts[0] == texts[1]
+    if isinstance(value, bool) or isinstance(named, bool):
+        return str(value).lower() == str(named).lower()
+    numbers = [number_in(str(each)) for each in (value, named)]
+    is_number = None not in numbers and not (isinstance(value, str) and isinstance(named, str))
+    return numbers[0] == numbers[1] if is_number else str(value) == str(named)

@@ -403,7 +403,8 @@ def check_row_ids(fields: Fields, rows: int, ids: int, texts: int) -> None:
 
 def is_error(value: Any) -> bool:
     """Return whether a field of errors has one."""
-    return value is not None and value not in ("", "false", False, [], {})
+    text = value.lower() if isinstance(value, str) else value
+    return text is not None and text not in ("", "false", False, [], {})
 
 
 def failures(number: int, query: str) -> str:

@@ -237,8 +237,11 @@ def _checked_rows(table: pl.LazyFrame, found: Fields) -> list[str]:
     if is_row_id:
         counts |= {"ids": col(roles["query"]).n_unique(), "texts": col(roles["text"]).n_unique()}
     if "error" in roles:
-        error = col(roles["error"]).cast(pl.String)
-        is_failed = ~error.fill_null("").is_in(["", "false"])
+        error, dtype = col(roles["error"]), found.fields[roles["error"]].types
+        is_failed = error.is_not_null() if "object" in dtype else (
+            error.list.len() > 0 if "list" in dtype
+            else ~error.cast(pl.String).str.to_lowercase().is_in(["", "false"])
+        )  # fmt: skip
         failed = col(roles["query"]).filter(is_failed).cast(pl.String)
         counts |= {"failed": failed.n_unique(), "example": failed.first()}
     if not counts:

@@ -676,7 +676,7 @@ def test_one_loss_is_said_once(baseline: Path) -> None:
     gate = gated(golden(MANY), results(SECOND), baseline, max_drop=0.05, floors=floors)
     assert len(gate.failed) == 5
     assert repr(gate) == (
-        "FAILED: 5 of 13 rules: mrr@10 >= 0.666666666667; difference(mrr@10) >= -0.05, "
+        "FAILED: 5 of 13 rules: mrr@10 >= 0.666666667; difference(mrr@10) >= -0.05, "
         "difference(ndcg@10) >= -0.05"
     )
     rows = [line for line in str(gate).splitlines() if "-0.500  [" in line or "-0.369  [" in line]
@@ -736,3 +736,105 @@ def test_the_representation_names_what_failed() -> None:
     failed = "recall@5 >= 0.8 (hard), recall@5 >= 0.9, mrr >= 0.9, …"
     assert repr(gate) == f"FAILED: 4 of 5 rules: {failed}"
     assert "\n" not in repr(gate)
+
+
+def test_nothing_can_be_lost_of_a_mean_of_0(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    judged = golden({"a": ["d1"], "n": []})
+    found = results({"a": ["d1"], "n": ["x"]})  # n is never abstained from
+    gated(judged, found).write_baseline(path)
+    for options in ({"max_drop": "5%"}, {"margin": "5%"}):
+        assert gated(judged, found, path, **options).passed
+
+
+def test_a_drop_is_of_the_queries_that_count_in_both(tmp_path: Path) -> None:
+    path, options = tmp_path / "baseline.jsonl", {"metrics": "recall@5", "query_set": "retrieved"}
+    before = {query: docs if n < 30 else ["x"] for n, (query, docs) in enumerate(MANY.items())}
+    now = {query: docs if n < 28 else ["x"] * (n < 35) for n, (query, docs) in enumerate(MANY.items())}  # fmt: skip
+    gated(golden(MANY), results(before), **options).write_baseline(path)
+    gate = gated(golden(MANY), results(now), path, max_drop=0.01, **options)
+    row = gate.verdicts.row(0, named=True)
+    # 28 and 30 of the 35 queries with a document, not 28 of 35 and 30 of 60.
+    assert (row["value"], row["queries"]) == (pytest.approx(-2 / 35), 35)
+    assert not gate.passed
+
+
+def test_a_floor_without_a_query_that_counts_fails() -> None:
+    gate = gated(golden(RELEVANT), results(FOUND), floors={"abstained": 0.5, "answered": 0.9})
+    assert gate.verdicts.select("rule", "queries", "verdict", "reason").rows() == [
+        ("abstained >= 0.5", 0, "fail", "no queries"),
+        ("answered >= 0.9", 3, "pass", None),
+    ]
+    assert "abstained >= 0.5  all       no queries" in str(gate)
+
+
+@pytest.mark.parametrize(("drop", "passed"), [("5%", True), ("4.99%", False), (1 / 30, True)])
+def test_rounding_does_not_decide(tmp_path: Path, drop: Any, passed: bool) -> None:
+    path = tmp_path / "baseline.jsonl"
+    first = {query: docs if n < 40 else ["x"] for n, (query, docs) in enumerate(MANY.items())}
+    second = {query: docs if n < 38 else ["x"] for n, (query, docs) in enumerate(MANY.items())}
+    gated(golden(MANY), results(first), metrics="recall").write_baseline(path)
+    options = {"metrics": "recall", "floors": {"recall": 38 / 60}}
+    assert gated(golden(MANY), results(second), path, max_drop=drop, **options).passed == passed
+
+
+def test_categories_of_any_name_have_their_own_rows(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    for name in ("", "null"):
+        judged = golden(MANY, **{q: name if n < 40 else "k" for n, q in enumerate(MANY)})
+        lost = {q: ["x", *d] if n < 20 else [*d, "x"] for n, (q, d) in enumerate(MANY.items())}
+        gated(judged, results(FIRST), metrics="mrr").write_baseline(path)
+        gate = gated(judged, results(lost), path, metrics="mrr")
+        lines = [line for line in str(gate).splitlines() if line.startswith("no loss")]
+        assert [line.split("  ")[1].strip() for line in lines] == ["all", name]
+        assert "-0.167" in lines[0]
+        assert "-0.250" in lines[1]
+
+
+def test_categories_that_the_baseline_lacks_are_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    gated(golden({"a": ["d1"]}, a="x"), results({"a": ["d1"]})).write_baseline(path)
+    judged, found = (
+        golden({"a": ["d1"], "b": ["d2"]}, a="x", b="1"),
+        results({"a": ["d1"], "b": []}),
+    )
+    assert gated(judged, found, path, max_drop={"1": {"mrr@10": 0.1}}).passed
+    with pytest.raises(pr.errors.ArgumentError, match="category 'z' .* no queries; .* '1', 'x'"):
+        gated(judged, found, max_drop={"z": {"mrr@10": 0.1}})
+    assert gated(judged, found, floors={1: {"mrr@10": 0.5}}).failed == [
+        "mrr@10 >= 0.5 (category=1)"
+    ]
+    assert gated(judged, found, floors={"all": {"mrr@10": 0.5}}).passed
+
+
+def test_latencies_have_one_unit_and_are_numbers() -> None:
+    found = results(FOUND)
+    both = [found.with_columns(latency=0.1), found.with_columns(latency_ms=100.0)]
+    with pytest.raises(pr.errors.ArgumentError, match="'latency', 'latency_ms'; use one unit"):
+        gated(golden(RELEVANT), both, latency={"max": 1})
+    for value, text in ((float("nan"), "NaN or infinite"), (None, "no column 'latency'")):
+        timed = found.with_columns(latency=pl.lit(value, pl.Float64))
+        with pytest.raises(pr.errors.ArgumentError, match=text):
+            gated(golden(RELEVANT), timed, latency={"max": 1})
+    assert gated(golden(RELEVANT), both[0], latency={"p0": 0.1}).passed
+
+
+def test_documents_without_a_score_are_a_warning() -> None:
+    found = results(FOUND).with_columns(score=pl.when(pl.col("doc") != "d4").then("score"))
+    gate = gated(golden(RELEVANT), found)
+    text = "1 document of the results have no score and count as not retrieved, in queries 'c'"
+    assert text in gate.warnings
+
+
+def test_ids_with_a_long_beginning_are_told_apart() -> None:
+    start = "https://docs.example.com/handbook/2024/section-"
+    judged, found = golden({"a": [f"{start}1"]}), results({"a": [f"{start}2"]})
+    gate = gated(judged, found, floors={"mrr": 1})
+    assert "section-1" in str(gate)
+    assert "section-2" in gate.page.markdown()
+
+
+@pytest.mark.parametrize("none", [[], False, "False", "", None])
+def test_fields_of_errors_without_one(none: Any) -> None:
+    found = results(FOUND).with_columns(error=pl.Series([none] * 7, strict=False))
+    assert gated(golden(RELEVANT), found).queries.height == 3

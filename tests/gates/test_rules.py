@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 needs.package("scipy", "stats")
 
-NUMBERS = st.integers(-10_000, 10_000).map(lambda n: n / 100)
+NUMBERS = st.integers(-10_000, 10_000).map(lambda n: n / 100) | st.floats(-1, 1)
 RULES = st.builds(
     pr.Rule,
     st.sampled_from(["ndcg@10", "ndcg(gain='exp2')@10", "low", "p_value", "diff(ap)"]),
@@ -53,6 +53,30 @@ def test_a_rule_reads_what_it_prints(rule: pr.Rule) -> None:
 def test_text(text: Any, rule: pr.Rule) -> None:
     assert pr.Rule.read(text) == rule
     assert isinstance(text, dict) or str(pr.Rule.read(text)) == text
+
+
+def test_numbers_and_truth_values_of_where_have_the_verdict_of_their_text() -> None:
+    values = pl.DataFrame({
+        "query": [*range(40)] * 2, "k": [1.0] * 40 + [2.0] * 40, "b": [True] * 40 + [False] * 40,
+        "rr": [1.0, 0.5] * 40,
+    })  # fmt: skip
+    for column, value in (("k", 1), ("k", 1.0), ("b", True)):
+        table, rule = pr.summarize(values, "rr", by=column), pr.Rule("rr", ">=", 0.1, where={column: value})  # fmt: skip
+        found = [pr.check(table, [each], on_fail="return") for each in (rule, str(rule))]
+        assert [each["verdict"].to_list() for each in found] == [["pass"], ["pass"]]
+    with pytest.raises(pr.errors.ArgumentError, match="names a column of `where` twice"):
+        pr.Rule.read("rr >= 0 where(k=1, k=2)")
+
+
+def test_a_share_of_a_mean_of_0_is_unknown() -> None:
+    values = pl.DataFrame({
+        "run": ["a"] * 60 + ["b"] * 60, "query": [*range(60)] * 2, "rr": [0.0] * 60 + [0, 0.5] * 30
+    })  # fmt: skip
+    table = pr.compare(values, baseline="a", details=True)
+    rules = ["not difference(rr) < -1%", "difference(rr) >= -1%", "difference(rr) >= -0.01"]
+    found = pr.check(table, rules, on_fail="return")
+    assert found["verdict"].to_list() == ["pass", "undecided", "pass"]
+    assert found["reason"].to_list()[:2] == ["the baseline's mean is 0"] * 2
 
 
 @pytest.mark.parametrize(
