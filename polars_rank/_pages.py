@@ -335,7 +335,10 @@ class Page:
 class Paged:
     """A result that is printed as a page, and whose representation is one line."""
 
-    page: Page
+    @property
+    def page(self) -> Page:
+        """The page that is printed."""
+        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.page.plain()

@@ -91,7 +91,7 @@ class Referee(Paged):
         return self.findings.filter(severity="defect").is_empty()
 
     @property
-    def page(self) -> Page:  # type: ignore[override]
+    def page(self) -> Page:
         """The page that is printed, which is also written as Markdown, JSON and JUnit XML."""
         counts = [
             number_of(self.findings.filter(severity=each).height, each)

@@ -18,7 +18,8 @@ from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
-from polars_rank.gates.golden import Golden, digest, listed
+from polars_rank.gates.golden import Golden, digest
+from polars_rank.io.fields import listed
 from polars_rank.io.inputs import check_path
 from polars_rank.io.outputs import new_file
 from polars_rank.metrics.metric import Metric

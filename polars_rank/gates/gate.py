@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from statistics import NormalDist
 from typing import Any, Literal, Unpack, cast
@@ -75,12 +75,13 @@ class Gate(Paged):
     warnings: list[str]
     notes: list[str]
     robustness: str
-    page: Page = field(init=False)
     _rules: Sequence[Rule]
     _current: Baseline
 
-    def __post_init__(self) -> None:
-        self.page = page_of(self, self._rules)
+    @property
+    def page(self) -> Page:
+        """The page that is printed."""
+        return page_of(self, self._rules)
 
     @property
     def passed(self) -> bool:
@@ -262,8 +263,7 @@ def gate(
     documents = None if corpus is None else files.read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
     named_by = {"floors": limits.floors, "max_drop": limits.drops}
-    metrics_of = {name: [each.metric for each in some] for name, some in named_by.items()}
-    measures = Measures(golden, runs, expressions(metrics, metrics_of, chosen), chosen)
+    measures = Measures(golden, runs, expressions(metrics, named_by, chosen), chosen)
     limits.check(measures)
     current = measures.as_baseline(None if documents is None else files.digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
@@ -275,13 +275,13 @@ def gate(
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
         current = replace(current, accepted=before.accepted)
-        change = Change(measures, before)
-        problems += [] if change.is_empty else change.stale
+        change = Change.of(measures, before)
+        problems += [] if change is None else change.stale
     rules, verdicts = limits.verdicts(measures, change)
     for text in problems:
         warn(text)
     survival = _robustness(verdicts, limits, measures, change, broken)
-    notes = [*_notes(measures, change, limits)]
+    notes = [*_notes(measures, change, limits, before)]
     notes += [f"the result {survival}"] if survival.startswith("depends") else []
     notes += [text for each in sources for text in each.sentences()]
     return Gate(
@@ -332,11 +332,11 @@ def _robustness(
     """Return what becomes of the result of a gate, as `diagnostics.robustness` does."""
 
     def others() -> Iterator[tuple[str, Measures, Change | None]]:
-        if any(each.run.select("query", "score").is_duplicated().any() for each in measures.runs):
+        if measures.has_ties:
             for ties in ("best", "worst"):
                 other = measures.with_ties(ties)
-                yield "ties", other, None if change is None else Change(other, change.baseline)
-        if change is not None and not change.is_empty:
+                yield "ties", other, None if change is None else Change.of(other, change.baseline)
+        if change is not None:
             less = change.without_outliers(TRIMMED)
             left = less.pairs["category"].n_unique()
             if less.pairs.height and left == change.pairs["category"].n_unique():
@@ -352,14 +352,16 @@ def _robustness(
     return headline(verdict, [*dict.fromkeys(changed)], [each.name for each in problems])
 
 
-def _notes(measures: Measures, change: Change | None, limits: Limits) -> Iterator[str]:
+def _notes(
+    measures: Measures, change: Change | None, limits: Limits, before: Baseline | None
+) -> Iterator[str]:
     """Yield what was evaluated, what the queries can resolve, and the noise of repetitions."""
     main = main_metric(measures.metrics)
     yield _resolution(measures, change, limits, main)
-    if any(each.run.select("query", "score").is_duplicated().any() for each in measures.runs):
+    if measures.has_ties:
         ties = measures.conventions.ties
-        order = "are in the order of the results" if ties == "input" else f"have ties={ties!r}"
-        yield f"documents with equal scores {order}"
+        order = "in the order of the results" if ties == "input" else f"ordered by ties={ties!r}"
+        yield f"documents with equal scores are {order}"
     if len(measures.runs) > 1:
         every = pl.concat(measures.repetitions)
         spread = every.group_by("repetition").agg(col(measures.metrics).mean())[main].std()
@@ -368,8 +370,7 @@ def _notes(measures: Measures, change: Change | None, limits: Limits) -> Iterato
             f"{len(measures.runs)} repetitions: the standard deviation of the mean {main} is "
             f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
         )
-    if change is not None:
-        before = change.baseline
+    if before is not None:
         written = f"{number_of(before.age, 'day')} ago" if before.age > 0 else f"on {before.date}"
         written = written if before.age else "today"
         number = number_of(before.rows.height, "query", "queries")
@@ -387,7 +388,7 @@ def _resolution(measures: Measures, change: Change | None, limits: Limits, main:
     if len(values) < FEW_QUERIES and bounds_of(main) is None:
         half = math.inf
     base = mean
-    if change is not None and not change.is_empty:
+    if change is not None:
         rows = change.whole.filter(col("std_error") > 0, metric=main).fill_null(math.inf)
         for row in rows.iter_rows(named=True):
             error, mean, assumption = row["std_error"], row["baseline_mean"], ""

@@ -15,7 +15,7 @@ from polars_rank.columns import Columns
 from polars_rank.diagnostics.broken_runs import FEWEST
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
-from polars_rank.io.fields import FieldNames, Kind, place
+from polars_rank.io.fields import FieldNames, Kind, listed, place
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.inputs import check_path
 from polars_rank.io.judgments import with_ids
@@ -57,14 +57,6 @@ class Golden(NamedTuple):
     def fingerprint(self) -> str:
         """A fingerprint of the queries and their labels, whatever their order and format."""
         return digest(self.queries.select("query", "judged"))
-
-
-def listed(names: Iterable[Any], most: int = SHOWN) -> str:
-    """Return the first names in quotes, and the number of the others."""
-    texts = [repr(each) for each in names]
-    if not texts:
-        return "none"
-    return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if texts[most:] else "")
 
 
 def digest(table: pl.DataFrame) -> str:
@@ -124,9 +116,10 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
     )
     infinite = table.filter(~col("label").is_finite())
     for row in infinite.head(1).iter_rows(named=True):
+        problem = number_of(infinite.height, "grade is not finite", "grades are not finite")
         raise DataError(
-            f"{number_of(infinite.height, 'grade')} (`judgments`) are not numbers, such as "
-            f"{row['label']} of document {row['doc']!r} for query {row['query']!r}"
+            f"{problem} (`judgments`), such as {row['label']} of document {row['doc']!r} for query "
+            f"{row['query']!r}"
         )
     spans = None
     if {"start", "end"} <= {*table.columns}:
@@ -140,7 +133,7 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         query, doc, _ = twice.row(0)
         raise DataError(
             f"document {doc!r} of query {query!r} (`judgments`) has several labels: "
-            f"{listed(twice.filter(query=query, doc=doc)['label'])}; keep one of them"
+            f"{listed(twice.filter(query=query, doc=doc)['label'], SHOWN)}; keep one of them"
         )
     relevant = col("doc").filter(col("label") > 0).sort()
     judged = pl.format("{}\t{}", "doc", "label").sort().str.join("\n")
@@ -172,7 +165,7 @@ def _check_categories(answerable: pl.DataFrame) -> None:
             raise DataError(
                 f"the category {name!r} (`judgments`) of "
                 f"{number_of(len(queries), 'query', 'queries')} with a relevant document is "
-                f"{meaning}: {listed(queries)}; rename it"
+                f"{meaning}: {listed(queries, SHOWN)}; rename it"
             )
 
 
@@ -192,7 +185,7 @@ def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
             yield (
                 f"the golden file has the field {name!r} instead of {category!r} in "
                 f"{number_of(queries.height, 'query', 'queries')}, which count in no category: "
-                f"{listed(queries['query'])}; rename the field"
+                f"{listed(queries['query'], SHOWN)}; rename the field"
             )
 
 
@@ -202,19 +195,20 @@ def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame)
         pairs = found.filter(_PAIR.is_duplicated())
         yield (
             f"{number_of(count, 'document')} of the golden file are repeated and count once; "
-            f"queries: {listed(pairs['query'].unique(maintain_order=True))}"
+            f"queries: {listed(pairs['query'].unique(maintain_order=True), SHOWN)}"
         )
     for name in {"query", "text"} & {*queries.columns}:
         plain = col(name).str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
         alike = queries.filter(plain.is_duplicated() & plain.is_not_null()).sort(plain)
         if alike.height:
-            yield f"queries are repeated but for case and blanks: {listed(alike[name])}"
+            yield f"queries are repeated but for case and blanks: {listed(alike[name], SHOWN)}"
     hops = col("category").str.contains(_MULTI_HOP) & (col("relevant").list.len() < 2)
     single = queries.filter(hops)
     if single.height:
         yield (
             f"{number_of(single.height, 'query', 'queries')} of the category "
-            f"{single['category'][0]!r} have one relevant document: {listed(single['query'])}"
+            f"{single['category'][0]!r} have one relevant document: "
+            f"{listed(single['query'], SHOWN)}"
         )
 
 
@@ -225,7 +219,7 @@ def low_grades(golden: Golden, rel: float) -> Iterable[str]:
     if len(low):
         yield (
             f"{number_of(len(low), 'query', 'queries')} without a grade of at least {rel:g} "
-            f"(`rel`), so that no document counts as relevant: {listed(low)}"
+            f"(`rel`), so that no document counts as relevant: {listed(low, SHOWN)}"
         )
 
 
@@ -296,8 +290,9 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     retrieved = known.join(queries, on="query", how="semi").drop_nulls("doc")
     if count := retrieved["score"].null_count():
         warnings.append(
-            f"{number_of(count, 'document')} of the results have no score and count as not "
-            f"retrieved, in queries {listed(retrieved.filter(col('score').is_null())['query'], 3)}"
+            f"{number_of(count, 'document has', 'documents have')} no score in the results; "
+            "documents without a score count as not retrieved; queries: "
+            f"{listed(retrieved.filter(col('score').is_null())['query'], 3)}"
         )
     retrieved = retrieved.drop_nulls("score")
     ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
@@ -371,7 +366,7 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
     if len(unknown):
         yield (
             f"{number_of(len(unknown), 'document')} of the golden file are in neither the corpus "
-            f"nor the results: {listed(unknown)}"
+            f"nor the results: {listed(unknown, SHOWN)}"
         )
 
 

@@ -11,10 +11,11 @@ from polars import col
 
 from polars_rank._params import number, number_in
 from polars_rank.errors import ArgumentError, short
-from polars_rank.gates.golden import ALL, listed
+from polars_rank.gates.golden import ALL
 from polars_rank.gates.measures import DECIMALS, Change, Measures
 from polars_rank.gates.rules import Rule
 from polars_rank.gates.verdicts import decided
+from polars_rank.io.fields import listed
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.verdict_files import TYPES, WORST_FIRST
 
@@ -98,7 +99,7 @@ class Limits(NamedTuple):
         parts = [*_of_numbers(self.floors, measures.means)]
         if self.latency:
             parts.append(_of_latencies(self.latency, [each.latency for each in measures.runs]))
-        if change is not None and not change.is_empty:
+        if change is not None:
             parts += _of_numbers(self.drops, change.differences)
             parts.append(self._of_guards(change.comparison))
         tables = [pl.DataFrame(schema=TYPES), *(table for _, table in parts)]

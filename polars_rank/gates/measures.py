@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,9 +41,9 @@ def main_metric(metrics: Sequence[str]) -> str:
 
 
 def expressions(
-    metrics: Any, named: Mapping[str, Sequence[str]], conventions: Conventions
+    metrics: Any, named: Mapping[str, Sequence[Any]], conventions: Conventions
 ) -> list[pl.Expr]:
-    """Return the metrics, and those that parameters name and that are not among them."""
+    """Return the metrics, and those that limits in parameters name and that are not among them."""
     chosen = read_metrics(metrics, conventions)
     for name in map(output_name, chosen):
         is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
@@ -55,8 +56,8 @@ def expressions(
             "rule; rename it with .alias()"
         )
     known = {"", *map(output_name, chosen)}
-    for parameter, names in named.items():
-        others = [name for name in dict.fromkeys(names) if name not in known]
+    for parameter, limits in named.items():
+        others = [name for name in dict.fromkeys(x.metric for x in limits) if name not in known]
         chosen += read_metrics(others, conventions, parameter) if others else []
         known |= {*others}
     return chosen
@@ -84,6 +85,12 @@ class Measures:
         columns = self.repetitions[0].columns
         self.metrics: list[str] = [n for n in columns if n not in ("query", "repetition")]
         self.definitions: dict[str, str] = {name: computed[name] for name in self.metrics}
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether documents of a query have equal scores."""
+        pairs = (each.run.select("query", "score") for each in self.runs)
+        return any(each.is_duplicated().any() for each in pairs)
 
     def with_ties(self, ties: str) -> Measures:
         """Return the values in another order of tied documents, as if they were defined so."""
@@ -163,25 +170,29 @@ class Measures:
         return found.join(common, on="query", how="left", suffix=BEFORE)
 
 
+@dataclass(frozen=True)
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
-    def __init__(self, measures: Measures, baseline: Baseline) -> None:
-        self.baseline: Baseline = baseline
-        self.metrics: list[str] = baseline.compared(measures.definitions)
-        common = baseline.common(measures.golden)
-        now = measures.values.join(common, on="query", how="semi")
-        before = now.select("query", "category").join(
-            common.select("query", *self.metrics), on="query"
+    baseline: Baseline
+    metrics: list[str]
+    #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
+    pairs: pl.DataFrame
+
+    @classmethod
+    def of(cls, measures: Measures, baseline: Baseline) -> Change | None:
+        """Return the change of the metrics with the same definition; None if there is none."""
+        metrics = baseline.compared(measures.definitions)
+        common = baseline.common(measures.golden).select("query", *metrics)
+        both = measures.values.select("query", "category", *metrics).join(
+            common, on="query", suffix=BEFORE
         )
-        pairs = now.join(before.drop("category"), on="query", suffix=BEFORE)
-        names = [(name, name + BEFORE) for name in self.metrics]
-        # Of each metric, the queries that count in both.
-        self.pairs: pl.DataFrame = pairs.with_columns(
+        names = [(name, name + BEFORE) for name in metrics]
+        pairs = both.with_columns(
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        self.is_empty: bool = now.is_empty() or not self.metrics
+        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
 
     def without_outliers(self, share: float) -> Change:
         """Return the change without the share of the queries that differ most."""
@@ -189,14 +200,11 @@ class Change:
         differences = (col(name) - col(name + BEFORE)).abs()
         number = math.ceil(share * self.pairs.height)
         outliers = self.pairs.sort(differences, "query", descending=[True, False], nulls_last=True)
-        other = object.__new__(Change)
-        other.baseline, other.metrics, other.is_empty = self.baseline, self.metrics, False
-        other.pairs = self.pairs.join(outliers.head(number), on="query", how="anti")
-        return other
+        kept = self.pairs.join(outliers.head(number), on="query", how="anti")
+        return replace(self, pairs=kept)
 
     def _values(self, *, before: bool) -> pl.DataFrame:
-        named = [(name + BEFORE if before else name) for name in self.metrics]
-        values = (col(name).alias(n) for name, n in zip(named, self.metrics, strict=True))
+        values = (col(name + BEFORE * before).alias(name) for name in self.metrics)
         return self.pairs.select("query", "category", *values)
 
     @cached_property
@@ -263,7 +271,7 @@ def means_by_category(measures: Measures, change: Change | None) -> pl.DataFrame
     counts = values.group_by("category").len("queries").drop_nulls().sort("category")
     whole = pl.DataFrame({"category": [None], "queries": [values.height]}, counts.schema)
     parts = [(measures.means, "mean", "{}")]
-    if change is not None and not change.is_empty:
+    if change is not None:
         parts.append((change.differences, "difference", "difference({})"))
     rows = pl.concat([whole, counts])
     for numbers, value, name in parts:

@@ -170,9 +170,11 @@ def is_number(text: str) -> bool:
         return False
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names for messages."""
-    return ", ".join(map(repr, names)) or "none"
+def listed(names: Iterable[Any], most: int | None = None) -> str:
+    """Return names in quotes for messages: at most `most`, and the number of the others."""
+    texts = [*map(repr, names)]
+    more = len(texts) - (len(texts) if most is None else most)
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "") or "none"
 
 
 def checked_fields(given: Any, *kinds: Kind) -> dict[str, str | None]:

@@ -268,26 +268,18 @@ def join_spans(
 
 
 def separate_spans(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the result of `join_spans` with the document, its start and its end as columns.
+    """Return the chunks of a result of `join_spans`, with document, start and end as columns.
 
     The labels are left out, because they follow from the spans. Other tables are unchanged.
     """
     schema = table.collect_schema()
     doc = schema.get("doc")
-    if not isinstance(doc, pl.Struct) or [each.name for each in doc.fields] != [
-        "doc",
-        "start",
-        "end",
-    ]:
+    names = [each.name for each in doc.fields] if isinstance(doc, pl.Struct) else []
+    if names != ["doc", "start", "end"] or "score" not in schema:
         return table
-    return (
-        table.drop("label", "subtopics", strict=False)
-        .unnest("doc")
-        .with_columns(
-            # A span that was not retrieved is no chunk, but its query has a ranking.
-            pl.when(col("score").is_not_null()).then(col("doc", "start", "end"))
-        )
-    )
+    # A span that was not retrieved is no chunk, but its query has a ranking.
+    chunk = pl.when(col("score").is_not_null()).then(col(names))
+    return table.drop("label", "subtopics", strict=False).unnest("doc").with_columns(chunk)
 
 
 #: Whether a span is relevant.

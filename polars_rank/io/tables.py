@@ -160,7 +160,7 @@ def read_table(
 
     `is_text` says whether the table is from a text file, where ids may be separated in a column.
     """
-    table = separate_spans(table)
+    table = separate_spans(table) if kind == "run" else table
     schema = table.collect_schema()
     lists = [name for name in schema if is_list(name, kind, given)]
     texts = [name for name in lists if schema[name] == pl.String]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,7 @@ def write_junit(
         `verdicts` has no rows, or another parameter is invalid.
     """
     one_of("undecided", undecided, ("pass", "fail"))
-    table = lazy(verdicts, "verdicts")
-    text = page_of_verdicts(table.collect()).junit(undecided)
-    with new_file(path, overwrite=overwrite, inputs=[table]) as part:
-        part.write_text(text, encoding="utf-8")
+    _write(verdicts, path, lambda page: page.junit(undecided), overwrite=overwrite)
 
 
 @public
@@ -102,8 +99,14 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
     ArgumentError
         `verdicts` has no rows, or another parameter is invalid.
     """
+    _write(verdicts, path, Page.markdown, overwrite=overwrite)
+
+
+def _write(
+    verdicts: Any, path: str | Path, text_of: Callable[[Page], str], *, overwrite: bool
+) -> None:
     table = lazy(verdicts, "verdicts")
-    text = page_of_verdicts(table.collect()).markdown()
+    text = text_of(page_of_verdicts(table.collect()))
     with new_file(path, overwrite=overwrite, inputs=[table]) as part:
         part.write_text(text, encoding="utf-8")
 

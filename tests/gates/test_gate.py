@@ -717,6 +717,9 @@ def test_spans_of_text_are_joined(tmp_path: Path) -> None:
         other = gated(tmp_path / "golden.jsonl", found, metrics=["recall@5", "mrr@10"])
         assert other.table.equals(gate.table)
         assert other.queries.drop("text").equals(gate.queries.drop("text"))
+    for judged in (joined, joined.drop("score")):  # their documents are chunks, not judged spans
+        with pytest.raises(pr.errors.SchemaError, match="'doc' has the type Struct"):
+            gated(judged, CHUNKS)
     with pytest.raises(pr.errors.SchemaError, match="'start' .* chunks must have, too"):
         gated(SPANS, CHUNKS.drop("start", "end"))
 
@@ -822,7 +825,10 @@ def test_latencies_have_one_unit_and_are_numbers() -> None:
 def test_documents_without_a_score_are_a_warning() -> None:
     found = results(FOUND).with_columns(score=pl.when(pl.col("doc") != "d4").then("score"))
     gate = gated(golden(RELEVANT), found)
-    text = "1 document of the results have no score and count as not retrieved, in queries 'c'"
+    text = (
+        "1 document has no score in the results; documents without a score count as not retrieved; "
+        "queries: 'c'"
+    )
     assert text in gate.warnings
 
 
