@@ -28,7 +28,7 @@ from polars_rank.conventions import (
     named,
 )
 from polars_rank.errors import ArgumentError, number_of
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.log import Log
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from polars_rank.conventions import Duplicates
-    from polars_rank.evaluation.parameters import ColumnOptions
+    from polars_rank.evaluation.log import ColumnOptions
 
 
 @public
@@ -255,11 +255,11 @@ def explain_difference(
     a, b = named(a, "a"), named(b, "b")
     log = lazy(frame, collects=True)
     schema = schema_of(log)
-    evaluation = Evaluation.of(schema, None, **columns)
-    log = evaluation.read(log).table.select(*schema)  # judged documents have their run
-    keys = [*evaluation.by, *evaluation.query]
+    given = Log.of(log, **columns)
+    log = given.table.select(*schema)  # judged documents have their run
+    keys = given.columns.keys
     options: dict[str, Any] = {**columns, "by": None, "run": None, "query": keys}
-    ids = None if evaluation.doc is None else schema.get(evaluation.doc)
+    ids = None if given.columns.doc is None else schema[given.columns.doc]
     choices, target = (
         choices_of(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
     )

@@ -35,7 +35,7 @@ LAYERS = (
     ("frames",),
     ("columns",),
     ("metrics",),
-    ("conventions", "terms"),
+    ("conventions", "definitions", "terms"),
     ("evaluation",),
     ("io", "trec", "stats", "datasets"),
     ("diagnostics", "clicks", "training"),
@@ -60,15 +60,15 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only
 #: falls; a package may exceed its budget only in a change that lowers another by as much.
 BUDGETS = {
-    ".": (3_000, 3_296),
+    ".": (3_000, 3_356),
     "frames": (750, 856),
     "metrics": (4_100, 4_585),
-    "evaluation": (2_500, 2_625),
+    "evaluation": (2_500, 2_508),
     "io": (2_800, 4_231),
     "stats": (2_500, 2_542),
     "gates": (1_000, 1_581),
     "conformance": (1_900, 2_442),
-    "diagnostics": (1_500, 1_556),
+    "diagnostics": (1_500, 1_563),
     "judges": (850, 850),
     "fusion": (950, 1_173),
     "catalog": (560, 514),

@@ -13,7 +13,7 @@ from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Score
 from polars_rank.conventions import TIES, Ties
 from polars_rank.errors import ArgumentError, number_of
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.plan import per_query
 from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.tables import framed, schema_of
@@ -178,14 +178,14 @@ def sampled(
         raise ArgumentError(f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}")
     values_by_rank = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
     reads = {_RANK: "rr", _RELEVANT: "num_rel"}
-    evaluation = Evaluation.of(
-        schema_of(frame),
+    log = Log.of(
+        frame,
         [metric.alias(own) for own, metric in zip(reads, resolve([*reads.values()]), strict=True)],
         query=query, doc=doc, score=score, label=label, position=position,
         run=run, by=by, ties=ties, rel=rel,
     )  # fmt: skip
     require_scipy()
-    groups = evaluation.by
+    groups = log.columns.by
     free(groups, ["metric", "queries", "sampled", "corrected", "std_error"])
     wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
     check = Check(
@@ -194,8 +194,8 @@ def sampled(
         f"a ranking must have one relevant document and {number_of(n_sampled, 'other')} "
         "(`n_sampled`), all with scores",
     )
-    keys = {key: key for key in (*groups, *evaluation.query)}
-    rankings = per_query(frame, evaluation).with_columns(failed([check], "ranking"))
+    keys = {key: key for key in log.columns.keys}
+    rankings = per_query(log).with_columns(failed([check], "ranking"))
     rank = (1 / pl.col(_RANK)).round().cast(pl.Int64).alias(_RANK)
     ranks = raise_failed(rankings, [check], keys=keys).select(*groups, rank)
     counts = ranks.group_by(*groups, _RANK).agg(pl.len().alias("queries"))

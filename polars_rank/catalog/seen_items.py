@@ -16,7 +16,7 @@ from polars_rank._params import (
 )
 from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.runs import with_known_runs
+from polars_rank.evaluation.log import with_known_runs
 from polars_rank.frames.batches import by_query
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed_by_query, lazy, schema_of

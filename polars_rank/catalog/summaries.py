@@ -13,10 +13,11 @@ from polars_rank._params import OWN, Names, free, one_of, share, whole_number
 from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
+from polars_rank.definitions import Ordering
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.checks import duplicates_remedy, weight_check
-from polars_rank.evaluation.log import Log, Rules
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranked import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
 from polars_rank.frames.batches import added_up
@@ -195,7 +196,9 @@ def _sums(
     frame: pl.LazyFrame, k: int | None, discount: Discount | None, ties: Ties | None, roles: Any
 ) -> pl.LazyFrame:
     """Return the sums that the summary needs, one row per document and group."""
-    log = Log.find(frame, {"label": None, **roles}, rules=Rules(ties), remedy=duplicates_remedy())
+    log = Log.find(
+        frame, {"label": None, **roles}, ordering=Ordering(ties), remedy=duplicates_remedy()
+    )
     rank, size = pl.col(_RANK), pl.col(SIZE)
     exposure = pl.lit(1) if discount is None else checked_parameter("discount", discount)(rank)
     if weight := log.columns.one("weight"):

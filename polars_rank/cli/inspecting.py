@@ -17,7 +17,7 @@ from polars_rank.cli.messages import in_options, say
 from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant, without_run
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.log import Log
 from polars_rank.frames.layouts import find_layout
 from polars_rank.frames.tables import schema_of
 
@@ -152,7 +152,7 @@ def _contents(call: Call, groups: list[str], run: str | None) -> Iterator[Row]:
     rel, rows = call.given.get("rel", 1), call.scan(groups)
     names = {"query", "doc", "score", "label", "position"} & {*call.given}
     options: dict[str, Any] = {name: call.given[name] for name in names}
-    known = Evaluation.of(schema_of(rows), None, by=groups, run=run, **options).read(rows)
+    known = Log.of(rows, by=groups, run=run, **options)
     plans = [label_counts(known.table, known.columns, [])]
     runs = [] if run is None else [run]
     plans += [log_counts(known.table, known.columns, rel, each) for each in ([], runs)]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.conformance.reference import METRICS
+from polars_rank.definitions import LARGEST_32
 from polars_rank.discounts import DISCOUNTS
-from polars_rank.evaluation.log import LARGEST_32
 from polars_rank.frames.ids import as_text
 from polars_rank.gains import GAINS
 

@@ -14,7 +14,7 @@ from polars_rank.errors import ArgumentError, DataError, number_of, short
 from polars_rank.frames.tables import lazy
 
 if TYPE_CHECKING:
-    from polars_rank.evaluation.parameters import Evaluation
+    from polars_rank.evaluation.log import Log
 
 #: Columns of a given number, and of its row in the table of numbers.
 OTHER, GROUP = OWN + "other", OWN + "group"
@@ -29,25 +29,25 @@ class Given(NamedTuple):
     #: The keys of numbers, and the column `OTHER`.
     numbers: pl.DataFrame
     keys: list[str]
-    evaluation: Evaluation
+    log: Log
     tolerance: float
 
     @classmethod
-    def of(cls, value: Any, evaluation: Evaluation, metric: str) -> Given:
+    def of(cls, value: Any, log: Log, metric: str) -> Given:
         """Return the numbers of the parameter `value`, in the column of the metric or another."""
         if isinstance(value, Mapping):
-            if not evaluation.runs:
+            if not log.runs:
                 raise ArgumentError(
                     "`value` has numbers of runs, but there is no column of runs; name it with "
                     "`run`, such as run='model'"
                 )
             texts = [str(each) for each in value.values()]
-            table = pl.DataFrame({evaluation.runs[0]: [*value], OTHER: texts})
+            table = pl.DataFrame({log.runs[0]: [*value], OTHER: texts})
         elif isinstance(value, (str, Real)):
             table = pl.DataFrame({OTHER: [str(value)]})
         else:
             table = lazy(value, "value").collect()
-        keys = [each for each in (*evaluation.by, *evaluation.query) if each in table.columns]
+        keys = [each for each in log.columns.keys if each in table.columns]
         names = [each for each in table.columns if each not in keys]
         names = [metric] if metric in names else names
         if len(names) != 1:
@@ -64,17 +64,17 @@ class Given(NamedTuple):
             raise ArgumentError(
                 f"`value` must be a finite number, or have finite numbers; found {short(value)}"
             ) from None
-        return cls(table.select(*keys, found.alias(OTHER)), keys, evaluation, tolerance)
+        return cls(table.select(*keys, found.alias(OTHER)), keys, log, tolerance)
 
     @property
     def has_queries(self) -> bool:
         """Whether the numbers are values of queries."""
-        return {*self.evaluation.query} <= {*self.keys}
+        return {*self.log.columns.query} <= {*self.keys}
 
     def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
         """Return rankings with their numbers, and with the row of the number."""
-        needed = [name for name in self.evaluation.by if rankings.get_column(name).n_unique() > 1]
-        needed += [*self.evaluation.query] if {*self.evaluation.query} & {*self.keys} else []
+        needed = [name for name in self.log.columns.by if rankings.get_column(name).n_unique() > 1]
+        needed += [*self.log.columns.query] if {*self.log.columns.query} & {*self.keys} else []
         for name in needed:
             if name not in self.keys:
                 raise ArgumentError(
@@ -84,7 +84,7 @@ class Given(NamedTuple):
         types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
         numbers = self.numbers.with_columns(types).with_row_index(GROUP)
         if not self.keys and numbers.height != 1:
-            names = " and ".join(map(repr, [*self.evaluation.by, *self.evaluation.query]))
+            names = " and ".join(map(repr, self.log.columns.keys))
             raise ArgumentError(
                 f"`value` has {numbers.height:,} rows, but no column {names}; rename its columns"
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import RankingOptions
+    from polars_rank.evaluation.log import RankingOptions
 
 
 @public

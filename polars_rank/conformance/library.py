@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
+from polars_rank.definitions import Definition
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.metric import Metric, parameters_of
 
@@ -36,17 +36,17 @@ def values_under(
     """
     definitions = [*definitions]
     columns = [
-        MetricColumn.of(*each)._replace(name=f"{OWN}value {index}")
+        replace(Definition.of(*each), name=f"{OWN}value {index}")
         for index, each in enumerate(definitions)
     ]
-    evaluation = Evaluation.of(schema_of(log), None, **options)
-    keys = [*evaluation.by, *evaluation.query]
+    read = Log.of(log, **options)
+    keys = read.columns.keys
     # By these choices, other documents are judged and retrieved, so that other queries count.
     choices = [(own.unjudged, own.duplicates) for _, own in definitions]
     tables = {}
     for same in dict.fromkeys(choices):
         alike = [column for column, own in zip(columns, choices, strict=True) if own == same]
-        tables[same] = plan.per_query(log, evaluation._replace(metrics=alike)).collect().lazy()
+        tables[same] = plan.per_query(replace(read, definitions=alike)).collect().lazy()
     return [
         tables[same]
         .filter(COUNTED.get(conventions.query_set, pl.lit(value=True)))

@@ -18,8 +18,8 @@ from polars_rank.conformance.library import VALUE, definition_of, values_under
 from polars_rank.conformance.reference import METRICS
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, grouped
-from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import JUDGED, RETRIEVED
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
@@ -181,11 +181,11 @@ class Search:
         """Return the search on a log for the numbers of the parameter `value`."""
         log = lazy(frame, collects=True)
         schema = schema_of(log)
-        evaluation = Evaluation.of(schema, None, **options)
-        keys = [*evaluation.by, *evaluation.query]
+        read = Log.of(log, **options)
+        keys = read.columns.keys
         free(keys, ("value", "other"))
-        given = Given.of(value, evaluation, metric)
-        read = replace(evaluation.read(log), repeated=pl.lit(value=False))
+        given = Given.of(value, read, metric)
+        read = replace(read, repeated=pl.lit(value=False))
         roles = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
         table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
         ids = None if read.columns.doc is None else schema[read.columns.doc]
@@ -365,7 +365,7 @@ class Search:
     def _shown(self, values: pl.Series) -> float | None:
         """Return the mean of values; with several runs, of the one with the largest difference."""
         value, other, size = pl.col("value"), pl.col(OTHER), OTHER + " size"
-        by = self._given.evaluation.by
+        by = self._given.log.columns.by
         rows = self._rankings.lazy().select(*by, GROUP, OTHER, values.alias("value"))
         apart = (value - other).abs().max()
         if not self._given.has_queries:

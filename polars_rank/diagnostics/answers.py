@@ -12,8 +12,8 @@ from polars_rank._params import OWN, free, share
 from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import per_query_table
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import grouped
-from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
@@ -25,7 +25,7 @@ from polars_rank.stats.inference import exact_bound
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import RankingOptions
+    from polars_rank.evaluation.log import RankingOptions
 
 #: The highest score of a ranking, whether its query has an answer, and the value of the metric.
 _TOP, _HAS_ANSWER, _VALUE = OWN + "top", OWN + "has answer", OWN + "value"
@@ -148,10 +148,10 @@ def answerability(
     # Without documents, a query is not answered at any threshold.
     top = Metric(lambda: t.each(where(RETRIEVED, SCORE)).max().fill_null(-math.inf), {}, _TOP)
     facts = [top, Metric(lambda: where(t.num_relevant() > 0, 1.0, 0.0), {}, _HAS_ANSWER)]
-    evaluation = Evaluation.of(schema_of(frame), [*facts, *given], **options)
-    groups = evaluation.by
+    log = Log.of(frame, [*facts, *given], **options)
+    groups = log.columns.by
     free(groups, [*_POINTS, *_CURVE])
-    values = per_query_table(frame, evaluation)
+    values = per_query_table(log)
     columns = {_TOP: _TOP, _HAS_ANSWER: _HAS_ANSWER, _VALUE: output_name(given[0])}
     lists = [pl.col(name).implode().alias(inner) for inner, name in columns.items()]
     rows = grouped(values, groups, lists)

@@ -31,8 +31,8 @@ from typing import Any
 
 import polars as pl
 
+from polars_rank.definitions import Definition
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.parameters import MetricColumn
 from polars_rank.gains import Gain, Refusals, linear
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, parameters_of
@@ -49,7 +49,7 @@ _BOUNDED = frozenset({
 _RANKS = pl.int_range(1, 10_001, eager=True)
 
 
-def label_of_relevant(column: MetricColumn, grade: float | None) -> float:
+def label_of_relevant(column: Definition, grade: float | None) -> float:
     """Return the label of relevant unjudged documents, by default the lowest relevant one.
 
     Raise `ArgumentError` if the metric has no bounds for this label.
@@ -94,7 +94,7 @@ def _reason(arguments: Mapping[str, Any], label: float) -> str | None:
     return None
 
 
-def _no_bounds(column: MetricColumn, problem: str = "") -> ArgumentError:
+def _no_bounds(column: Definition, problem: str = "") -> ArgumentError:
     return ArgumentError(
         f"{column.name} (`metrics`) has no known bounds over labels of unjudged documents"
         f"{problem}; use a metric such as 'ndcg', 'recall', 'ap' or 'rr'"

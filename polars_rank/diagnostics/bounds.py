@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OPTIONS, free, number
 from polars_rank.conventions import read_metrics
+from polars_rank.definitions import Definition
 from polars_rank.diagnostics.bounded_metrics import label_of_relevant, without_negative_gains
 from polars_rank.diagnostics.judgment_extremes import Extremes
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import Means, ratio, to_rows
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.frames.tables import collected, framed, schema_of
+from polars_rank.frames.tables import collected, framed
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import EvaluateOptions
+    from polars_rank.evaluation.log import EvaluateOptions
 
 
 def _has_ties() -> Value:
@@ -104,22 +106,22 @@ def tie_bands(
     given = read_metrics(metrics, options.get("conventions"))
     if "ties" in options:
         raise ArgumentError("`ties` is not supported: all orders of tied documents count")
-    evaluation = Evaluation.of(schema_of(frame), given, **options)
+    log = Log.of(frame, given, **options)
     columns_of = {
         ties: [
-            _named(ties, index, column._replace(conventions=column.conventions.but(ties=ties)))
-            for index, column in enumerate(evaluation.metrics)
+            _named(ties, index, column, conventions=column.conventions.but(ties=ties))
+            for index, column in enumerate(log.definitions)
         ]
         for ties in ("worst", "best", "expected")
     }
     columns_of["expected"] = [
         column for column in columns_of["expected"] if has_expectation(column.metric)
     ]
-    worst = evaluation.conventions.but(ties="worst")
-    shares = [MetricColumn.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
+    worst = log.conventions.but(ties="worst")
+    shares = [Definition.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
     every = [column for columns in columns_of.values() for column in columns]
     names = {f"worst {index}": output_name(metric) for index, metric in enumerate(given)}
-    wide = _means(frame, evaluation._replace(metrics=[*every, *shares]), names)
+    wide = _means(replace(log, definitions=[*every, *shares]), names)
     known = {column.name for column in columns_of["expected"]}
     rows = {
         output_name(metric): {
@@ -131,7 +133,7 @@ def tie_bands(
         }
         for index, metric in enumerate(given)
     }
-    return _long(wide, evaluation.by, rows)
+    return _long(wide, log.columns.by, rows)
 
 
 @framed
@@ -224,25 +226,25 @@ def judgment_bounds(
     if "unjudged" in options:
         raise ArgumentError("`unjudged` is not supported: unjudged documents are relevant or not")
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
-    evaluation = Evaluation.of(schema_of(frame), given, **applied)
+    log = Log.of(frame, given, **applied)
     label = None if grade is None else number("grade", grade)
     if label is not None and label < 0:
         raise ArgumentError(f"`grade` must be 0 or more; found {grade!r}")
-    columns = evaluation.metrics
-    extremes = Extremes(evaluation, [label_of_relevant(column, label) for column in columns])
+    columns = log.definitions
+    extremes = Extremes(log, [label_of_relevant(column, label) for column in columns])
     checked = [
-        _named("checked", index, column._replace(metric=without_negative_gains(column.metric)))
+        _named("checked", index, column, metric=without_negative_gains(column.metric))
         for index, column in enumerate(columns)
     ]
     shares = [
-        _named("judged", index, column._replace(metric=judged(cutoff(metric))))
+        _named("judged", index, column, metric=judged(cutoff(metric)))
         for index, (metric, column) in enumerate(zip(given, columns, strict=True))
     ]
     names = {f"checked {index}": output_name(metric) for index, metric in enumerate(given)}
-    wide = _means(frame, evaluation._replace(metrics=[*checked, *shares]), names)
-    ends = extremes.means(frame)
-    if evaluation.by:
-        on = evaluation.by
+    wide = _means(replace(log, definitions=[*checked, *shares]), names)
+    ends = extremes.means()
+    if log.columns.by:
+        on = log.columns.by
         wide = wide.join(ends, on=on, how="left", nulls_equal=True, maintain_order="left")
     else:
         wide = pl.concat([wide, ends], how="horizontal")
@@ -250,7 +252,7 @@ def judgment_bounds(
         output_name(metric): {name: pl.col(f"{name} {index}") for name in ("low", "high", "judged")}
         for index, metric in enumerate(given)
     }
-    return _long(wide, evaluation.by, rows)
+    return _long(wide, log.columns.by, rows)
 
 
 def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.DataFrame | None:
@@ -266,21 +268,21 @@ def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.Dat
 _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _means(frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str]) -> pl.LazyFrame:
+def _means(log: Log, names: Mapping[str, str]) -> pl.LazyFrame:
     """Return the means of columns of the per-query table.
 
     `names` maps a column of each of the user's metrics to its name.
     """
     # No warnings about missing labels, which are the subject here, or about several runs.
-    means = Means.of(evaluation)._replace(label=None, runs=())
-    rankings = plan.per_query(frame, evaluation)
+    means = Means.of(log)._replace(label=None, runs=())
+    rankings = plan.per_query(log)
     means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings))
 
 
-def _named(kind: str, index: int, column: MetricColumn) -> MetricColumn:
-    name = f"{kind} {index}"
-    return column._replace(name=name, metric=column.metric.alias(name))
+def _named(kind: str, index: int, column: Definition, **changes: Any) -> Definition:
+    name, changed = f"{kind} {index}", replace(column, **changes)
+    return replace(changed, name=name, metric=changed.metric.alias(name))
 
 
 def _long(

@@ -9,11 +9,10 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
 from polars_rank.columns import Columns, Score, scored
-from polars_rank.conventions import read_metrics
+from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.evaluation.evaluate import evaluate, per_query
-from polars_rank.evaluation.log import Rules
+from polars_rank.evaluation.log import Log, groups_of
 from polars_rank.evaluation.means import to_rows
-from polars_rank.evaluation.parameters import Evaluation, groups_of
 from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import DefinitionOptions, EvaluateOptions
+    from polars_rank.conventions import ConventionsLike, Definitions
+    from polars_rank.evaluation.log import EvaluateOptions
     from polars_rank.metrics.names import Metrics
 
 _PLACE, _DEPTH = OWN + "place", OWN + "depth"
@@ -53,7 +53,8 @@ def movers(
     label: str = "label",
     position: str | None = None,
     keep: Names | None = None,
-    **options: Unpack[DefinitionOptions],
+    conventions: ConventionsLike = POLARS_RANK,
+    **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     """Return the queries that gained and lost most between the baseline and each run.
 
@@ -118,9 +119,10 @@ def movers(
         Column of the position, 1 first; replaces `score`.
     keep
         Columns to keep in the result. They are constant within a query, such as its text.
-    **options
-        Options of `evaluate` other than columns: `conventions` and its fields, such as `ties` and
-        `rel`, `items` and `history`.
+    conventions
+        Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
+    **definitions
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------
@@ -143,10 +145,11 @@ def movers(
     DataError
         No row belongs to the baseline. Raised when the result is collected.
     """
+    options: Any = {"conventions": conventions, **definitions}
     whole_number("n", n)
     if k is not None:
         whole_number("k", k)
-    (metric,) = read_metrics(metric, options.get("conventions"), "metric")
+    (metric,) = read_metrics(metric, conventions, "metric")
     columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
     schema = schema_of(frame)
     roles = {"run": run, "by": by, "query": query, "doc": doc, "keep": keep}
@@ -197,13 +200,12 @@ def movers(
         of_shown = frame.join(
             shown, on=shown.collect_schema().names(), how="semi", nulls_equal=True
         )
-        evaluation = Evaluation.of(
-            schema_of(of_shown), metric, run=run, by=[*groups, run], query=query, doc=doc,
+        ranked = Log.of(
+            of_shown, metric, run=run, by=[*groups, run], query=query, doc=doc,
             score=score, label=label, position=position, **options,
         )  # fmt: skip
-        ranked = evaluation.read(of_shown)
-        rules = Rules.of(evaluation.metrics[0].conventions)
-        documents = ranked_documents(replace(ranked, rules=rules), ["rank"])
+        ordering = ranked.definitions[0].ordering
+        documents = ranked_documents(replace(ranked, ordering=ordering), ["rank"])
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])

@@ -13,13 +13,13 @@ import polars as pl
 
 from polars_rank._params import OWN, free, share
 from polars_rank.columns import Columns
-from polars_rank.conventions import Conventions, read_metrics
+from polars_rank.conventions import POLARS_RANK, Conventions, read_metrics
+from polars_rank.definitions import Definition
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
 from polars_rank.errors import DataError, RankWarning, number_of, short, warn
 from polars_rank.evaluation.evaluate import per_query_table
-from polars_rank.evaluation.log import Log, Rules
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Label, Score
-    from polars_rank.evaluation.parameters import DefinitionOptions
+    from polars_rank.conventions import ConventionsLike, Definitions
 
 MADE = "as made"
 #: The cutoffs and gains that are tried.
@@ -69,10 +69,10 @@ class Choice(NamedTuple):
     metric: pl.Expr
     conventions: Conventions
 
-    def column(self, name: str) -> MetricColumn:
+    def column(self, name: str) -> Definition:
         """Return the metric as a column of per-query values."""
-        column = MetricColumn.of(self.metric, self.conventions)
-        return column._replace(name=name, metric=column.metric.alias(name))
+        column = Definition.of(self.metric, self.conventions)
+        return replace(column, name=name, metric=column.metric.alias(name))
 
 
 @framed
@@ -93,7 +93,8 @@ def robustness(
     cluster: Names | None = None,
     margin: float | str = 0,
     confidence: float = 0.95,
-    **options: Unpack[DefinitionOptions],
+    conventions: ConventionsLike = POLARS_RANK,
+    **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     """Return the verdict on each run under other choices of definitions and of queries.
 
@@ -157,9 +158,10 @@ def robustness(
         baseline's mean, such as "2%". With it, a run can be "equivalent" or "not worse".
     confidence
         Confidence level.
-    **options
-        Options of `evaluate` other than columns: `conventions` and its fields, such as `ties` and
-        `rel`, `items` and `history`.
+    conventions
+        Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
+    **definitions
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------
@@ -233,10 +235,10 @@ def robustness(
     three passes, one more for each judge, one for broken runs, one for the sample of bounds, and
     one or two over each run whose verdict the bounds contradict.
     """
-    metrics = read_metrics(metric, options.get("conventions"), "metric")
+    metrics = read_metrics(metric, conventions, "metric")
     columns = {
         "run": run, "query": query, "doc": doc, "score": score, "label": label,
-        "position": position, **options
+        "position": position, "conventions": conventions, **definitions,
     }  # fmt: skip
     statistics = {
         "baseline": baseline, "weight": weight, "cluster": cluster, "margin": margin,
@@ -260,9 +262,8 @@ def robustness_of(
     share("confidence", statistics["confidence"])
     require_scipy()
     margin = Margin.of(statistics["margin"])
-    run, schema = columns["run"], schema_of(frame)
-    evaluation = Evaluation.of(schema, metrics, **columns)
-    log = evaluation.read(frame)
+    run = columns["run"]
+    log = Log.of(frame, metrics, **columns)
     roles = {name: columns[name] for name in ("run", "query", "position")}
     roles |= {name: statistics[name] for name in ("weight", "cluster")}
     optional = ("position", *([] if judge is not None else ["judge"]))
@@ -273,8 +274,9 @@ def robustness_of(
     free([run], RESULT)
     units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
     kept = tuple(name for name in units if name not in found.keys)
+    log = Log.of(frame, metrics, keep=kept, **columns)
     tried = _Tried(
-        frame, log, metrics, judge, evaluation._replace(keep=kept),
+        frame, log, metrics, judge,
         {**columns, "weight": statistics["weight"]},
         {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,
     )  # fmt: skip
@@ -290,7 +292,6 @@ class _Tried(NamedTuple):
     metrics: Sequence[pl.Expr]
     #: The column of judges, if there is one.
     judge: str | None
-    evaluation: Evaluation
     #: Parameters of `judgment_bounds`, and of `compare`.
     columns: Mapping[str, Any]
     statistics: Mapping[str, Any]
@@ -322,21 +323,20 @@ class _Tried(NamedTuple):
                 f"column {self.judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
             )
         made, *others = [*map(self._of_judge, judges)] or [self.frame]
-        log = self.evaluation.read(made)
-        return self._replace(frame=made, log=log)._result(
+        return self._replace(frame=made, log=self.log.on(made))._result(
             dict(zip(map(str, judges[1:]), others, strict=True))
         )
 
     def _of_judge(self, judge: Any) -> pl.LazyFrame:
         """Return the rows of a judge, for the queries with labels of the judge."""
         rows = self.frame.filter(pl.col(str(self.judge)) == judge).drop(str(self.judge))
-        query = [*self.evaluation.query]
-        labeled = rows.filter(pl.col(self.evaluation.label).is_not_null()).select(query).unique()
+        query = [*self.log.columns.query]
+        labeled = rows.filter(pl.col(self.log.given["label"]).is_not_null()).select(query).unique()
         return rows.join(labeled, on=query, how="semi", nulls_equal=True, maintain_order="left")
 
     def _result(self, others: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
         """Return the rows of all choices, given the rows of other judges."""
-        lowest = lowest_of(self.metric, self.evaluation.conventions)
+        lowest = lowest_of(self.metric, self.log.conventions)
         known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
         for text in known.warnings:
             warn(text)
@@ -355,12 +355,12 @@ class _Tried(NamedTuple):
         self, known: Contents, others: Mapping[str, pl.LazyFrame]
     ) -> dict[tuple[str, str | None], pl.DataFrame]:
         """Return the per-query values by choices that change them, and by other judges."""
-        made, name = self.evaluation, output_name(self.metric)
+        made, name = self.log, output_name(self.metric)
         choices = [*_choices(self.metric, made.conventions, known)]
         own = [f"{OWN}choice {index}" for index in range(len(choices))]
         columns = [each.column(name) for each, name in zip(choices, own, strict=True)]
-        columns += made.metrics[1:]
-        table = collected(per_query_table(self.frame, made._replace(metrics=columns)))
+        columns += made.definitions[1:]
+        table = collected(per_query_table(replace(made, definitions=columns)))
         values = {
             (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name))
             for each, column in zip(choices, own, strict=True)
@@ -369,12 +369,12 @@ class _Tried(NamedTuple):
         values["outliers", "removed"] = self._without_outliers(values[MADE, None])
         for judge, frame in others.items():
             with _silent():
-                values["judge", judge] = collected(per_query_table(frame, made))
+                values["judge", judge] = collected(per_query_table(made.on(frame)))
         return values
 
     def _without_outliers(self, values: pl.DataFrame) -> pl.DataFrame:
         """Return the values, without those of a run that differ most from the baseline's."""
-        run, query, name = self.run, self.evaluation.query, output_name(self.metric)
+        run, query, name = self.run, self.log.columns.query, output_name(self.metric)
         change, base = OWN + "change", OWN + "baseline"
         of_baseline = values.filter(self.is_baseline).select(*query, pl.col(name).alias(base))
         joined = values.join(
@@ -388,11 +388,11 @@ class _Tried(NamedTuple):
 
     def _sample(self, known: Contents, values: pl.DataFrame) -> pl.LazyFrame | None:
         """Return the rows of a sample of queries; None if their bounds would take long."""
-        evaluation, query = self.evaluation, [*self.evaluation.query]
+        log, query = self.log, [*self.log.columns.query]
         depth = min(cutoff(self.metric) or known.longest, known.longest)
         number: int = values.select(pl.struct(query).n_unique()).item()
         most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query)))
-        is_mean = evaluation.conventions.but(counts="mean").aggregate(self.metric) == "mean"
+        is_mean = log.conventions.but(counts="mean").aggregate(self.metric) == "mean"
         if most < min(_FEWEST_QUERIES, number) or not is_mean:
             return None
         step = math.ceil(number / max(most, 1))
@@ -433,9 +433,9 @@ class _Tried(NamedTuple):
         """
         columns = self.log.columns
         is_compared = self.is_baseline | is_run(self.run, columns.schema[self.run], run)
-        rules = Rules.of(self.evaluation.metrics[0].conventions)
+        ordering = self.log.definitions[0].ordering
         table = self.log.table.filter(is_compared)
-        log = replace(self.log, table=table, rules=rules, is_checked=True)
+        log = replace(self.log, table=table, ordering=ordering, is_checked=True)
         reads, is_unjudged = Reads.of_all(log, ["rank"]), pl.col("label").is_null()
         ranked = ranked_table(log, log.checked(in_rank_order(log, reads)), reads)
         documents = ranked.filter(pl.col("rank") <= (cutoff(self.metric) or math.inf))

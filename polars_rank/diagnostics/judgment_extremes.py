@@ -16,11 +16,11 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import NUMBERED
 from polars_rank.columns import Columns
+from polars_rank.definitions import Ordering
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.log import Log, Rules
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, grouped, ratio
-from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.tables import schema_of
@@ -42,14 +42,14 @@ class Extremes:
     """The lowest and highest means of metrics that have the two properties."""
 
     #: The metrics count unjudged documents as not relevant.
-    evaluation: Evaluation
+    log: Log
     #: The label of a relevant unjudged document, by metric.
     labels: Sequence[float]
 
-    def means(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+    def means(self) -> pl.LazyFrame:
         """Return one row per group, with the columns "low i" and "high i" of metric i."""
         ends = [self._mean(index, end) for index in self._indices for end in ("low", "high")]
-        return grouped(self._rankings(frame), self.evaluation.by, ends)
+        return grouped(self._rankings(), self.log.columns.by, ends)
 
     def _mean(self, index: int, end: str) -> pl.Expr:
         """Return the lowest or highest mean, or total.
@@ -57,13 +57,13 @@ class Extremes:
         Rankings that are undefined or do not count with some labels may be left out of a mean. The
         highest mean is over those with the highest values; each one is added that increases it.
         """
-        column, name = self.evaluation.metrics[index], f"{end} {index}"
+        column, name = self.log.definitions[index], f"{end} {index}"
         aggregate = column.conventions.aggregate(column.metric)
         value, optional = pl.col(name), pl.col(f"optional {index}")
         if aggregate == "sum":
             return (value * pl.col(_WEIGHT)).sum()
         weight = pl.when(value.is_not_null()).then(_WEIGHT)
-        if isinstance(column.counts_as, float) and self.evaluation.conventions.query_set == "all":
+        if isinstance(column.counts_as, float) and self.log.conventions.query_set == "all":
             mean = ratio((value * weight).sum(), weight.sum())
         else:
             by = value.filter(optional)
@@ -81,19 +81,18 @@ class Extremes:
             mean = pl.when(~pl.col(f"undefined {index}").any()).then(mean)
         return (mean.exp() if aggregate == "geometric" else mean).alias(name)
 
-    def _rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+    def _rankings(self) -> pl.LazyFrame:
         """Return one row per ranking with its extremes, from the rows of its query in all runs."""
-        evaluation, schema = self.evaluation, schema_of(frame)
-        columns = evaluation.read(frame).columns
-        score = evaluation.score
+        columns, given, frame = self.log.columns, self.log.given, self.log.source
+        schema, score = schema_of(frame), given["score"]
         scores = [score, score[1:]] if isinstance(score, str) else score.meta.root_names()
         read = {
-            *columns.keys, columns.doc, evaluation.label, evaluation.weight, evaluation.position,
+            *columns.keys, columns.doc, given["label"], given["weight"], given["position"],
             *scores,
         }  # fmt: skip
         kept = [name for name, dtype in schema.items() if name in read and dtype != NUMBERED]
         of_rankings = {
-            **{name: columns.schema[name] for name in evaluation.by}, _WEIGHT: pl.Float64(),
+            **{name: columns.schema[name] for name in columns.by}, _WEIGHT: pl.Float64(),
             **{name: dtype for index in self._indices for name, dtype in _columns(index).items()},
         }  # fmt: skip
 
@@ -109,23 +108,23 @@ class Extremes:
 
     @property
     def _indices(self) -> range:
-        return range(len(self.evaluation.metrics))
+        return range(len(self.log.definitions))
 
     @cached_property
-    def _alike(self) -> dict[tuple[Rules, float, int | None], list[int]]:
+    def _alike(self) -> dict[tuple[Ordering, float, int | None], list[int]]:
         """The metrics by the order of documents, the label of relevant ones, and the cutoff."""
-        alike: dict[tuple[Rules, float, int | None], list[int]] = {}
-        for index, column in enumerate(self.evaluation.metrics):
-            key = Rules.of(column.conventions), self.labels[index], cutoff(column.metric)
+        alike: dict[tuple[Ordering, float, int | None], list[int]] = {}
+        for index, column in enumerate(self.log.definitions):
+            key = column.ordering, self.labels[index], cutoff(column.metric)
             alike.setdefault(key, []).append(index)
         return alike
 
     def _of_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the extremes of the rankings of some queries, which have all their rows."""
-        log = self.evaluation.read(rows.lazy())
+        log = self.log.on(rows.lazy())
         columns = log.columns
         names = {name: f"{OWN}column {index}" for index, name in enumerate(columns.keys)}
-        weight = self.evaluation.weight
+        weight = self.log.weight
         canonical = log.table.select(
             *(pl.col(name).alias(own) for name, own in names.items()),
             # Documents without ids are different documents.
@@ -142,8 +141,8 @@ class Extremes:
         )  # fmt: skip
         # All tables have the same rankings in the same order.
         tables = [
-            self._of_metrics(indices, _documents(Log(canonical, own, rules), depth), own, label)
-            for (rules, label, depth), indices in self._alike.items()
+            self._of_metrics(indices, _documents(Log(canonical, own, ordering), depth), own, label)
+            for (ordering, label, depth), indices in self._alike.items()
         ]
         others = [table.drop(*own.keys, _WEIGHT) for table in tables[1:]]
         whole = pl.concat([tables[0], *others], how="horizontal")
@@ -153,11 +152,9 @@ class Extremes:
         self, indices: Sequence[int], documents: pl.DataFrame, columns: Columns, label: float
     ) -> pl.DataFrame:
         """Return the extremes of some metrics, given the documents of `_documents`."""
-        part = self.evaluation._replace(
-            metrics=[self.evaluation.metrics[index] for index in indices],
-            query=columns.query, by=(*columns.by, _RELEVANT, _FIRST), keep=(), weight=None,
-            doc=columns.doc, score=_SCORE, label=_LABEL, position=None, run=None, progress=False,
-        )  # fmt: skip
+        definitions = [self.log.definitions[index] for index in indices]
+        given = {"query": columns.query, "by": (*columns.by, _RELEVANT, _FIRST),
+                 "doc": columns.doc, "score": _SCORE, "label": _LABEL}  # fmt: skip
         number = pl.col(_RELEVANT)
         first = pl.col(_FOUND) & (pl.col(_PLACE) <= number)
         last_and_others = ~pl.col(_FOUND) | (pl.col(_PLACE) > pl.col(_NUMBER) - number)
@@ -177,7 +174,14 @@ class Extremes:
                 .filter(number <= pl.col(_NUMBER), ~(pl.col(_FIRST) & is_without_effect))
                 .select(*columns.keys, _RELEVANT, _FIRST, *id_column, _SCORE, grade)
             )
-            values = plan.per_query(copies, part)
+            log = Log.find(
+                copies,
+                given,
+                optional=("doc",),
+                definitions=definitions,
+                conventions=self.log.conventions,
+            )
+            values = plan.per_query(log)
             ends = [each for index in indices for each in self._ends(index)]
             parts.append(values.group_by(columns.keys).agg(ends).collect(engine="in-memory"))
         ends = [each for index in indices for each in _merged(index)]
@@ -191,8 +195,8 @@ class Extremes:
 
     def _ends(self, index: int) -> list[pl.Expr]:
         """Return the extremes of a metric over labelings, and whether it is null in one of them."""
-        column = self.evaluation.metrics[index]
-        query_set = self.evaluation.conventions.query_set
+        column = self.log.definitions[index]
+        query_set = self.log.conventions.query_set
         counts = pl.lit(value=True) if query_set == "all" else COUNTED[query_set]
         value = pl.col(column.name).cast(pl.Float64)
         if isinstance(column.counts_as, float):
@@ -226,7 +230,7 @@ def _documents(log: Log, depth: int | None) -> pl.DataFrame:
     columns, keys, query = log.columns, log.columns.keys, [*log.columns.query]
     block, tied_from = OWN + "block", OWN + "first rank"
     others = {name: pl.col(name) for name in (_DOC, _SCORE, _WEIGHT)}
-    others[block] = log.rules.score(columns)
+    others[block] = log.ordering.score(columns)
     ranked = ranked_documents(replace(log, others=others), ["rank"]).select(
         *keys, _DOC, _SCORE, _WEIGHT, pl.col("label").alias(_LABEL), "rank",
         # With ties, the labels of unjudged documents decide which are below the cutoff.

@@ -9,9 +9,10 @@ import polars as pl
 
 from polars_rank._params import OWN, free, one_of, share, some_names, whole_number
 from polars_rank.columns import Columns
+from polars_rank.definitions import Ordering
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import duplicates_remedy
-from polars_rank.evaluation.log import Log, Rules
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.ranked import DOC, DOCUMENTS, TIES, retrieved_documents
 from polars_rank.frames.batches import in_batches
@@ -298,9 +299,9 @@ class _Given(NamedTuple):
         If ties have no order, there are also lists of the first and the last rank of the documents
         that are tied with each document.
         """
-        rules = Rules(None if self.is_tied else cast("Ties | None", self.ties))
+        ordering = Ordering(None if self.is_tied else cast("Ties | None", self.ties))
         roles = {"query": query, "doc": self.doc, "score": score, "label": None}
-        log = Log.find(run, roles, rules=rules, remedy=duplicates_remedy("`query`"))
+        log = Log.find(run, roles, ordering=ordering, remedy=duplicates_remedy("`query`"))
         log = replace(log, columns=log.columns._replace(unnamed=()))
         if self.is_tied:
             log = replace(log, others={_SCORE: log.columns.number(log.columns.score)})

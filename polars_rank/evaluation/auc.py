@@ -8,8 +8,8 @@ import polars as pl
 
 from polars_rank._params import OWN, free
 from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.log import groups_of
 from polars_rank.evaluation.means import grouped, ratio
-from polars_rank.evaluation.parameters import groups_of
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.pairwise import roc_auc
 from polars_rank.metrics.sets import num_retrieved
@@ -17,7 +17,7 @@ from polars_rank.metrics.sets import num_retrieved
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import RankingOptions
+    from polars_rank.evaluation.log import RankingOptions
 
 _AUC, _SHOWN = OWN + "auc", OWN + "shown"
 

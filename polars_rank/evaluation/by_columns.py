@@ -137,7 +137,7 @@ class _Positions:
         )
 
     def _is_relevant(self, leaf: Relevant, order: Order, i: int) -> pl.Expr:
-        lowest = self.log.rules.rel if leaf.rel is None else leaf.rel
+        lowest = self.log.ordering.rel if leaf.rel is None else leaf.rel
         return self.codes.at_least(pl.col(at(CODES[order], i)), lowest)
 
     def _cutoff(self, node: Reduction) -> int:

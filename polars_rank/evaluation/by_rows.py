@@ -101,7 +101,7 @@ class RowStages(NamedTuple):
 
 def by_rows(values: Sequence[Value], log: Log) -> RowStages:
     """Return the stages of values that share the rows of a log."""
-    facts = _Facts(log.rules.rel, log.whole_labels)
+    facts = _Facts(log.ordering.rel, log.whole_labels)
     return _stages((*values,), facts)
 
 

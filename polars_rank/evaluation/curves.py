@@ -14,10 +14,8 @@ from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import row_checks, unnamed_checks
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.evaluation.log import per_ranking
+from polars_rank.evaluation.log import groups_of, per_ranking, with_known_runs
 from polars_rank.evaluation.means import ratio, to_rows
-from polars_rank.evaluation.parameters import groups_of
-from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics
@@ -25,7 +23,7 @@ from polars_rank.metrics.names import Metrics
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import EvaluateOptions
+    from polars_rank.evaluation.log import EvaluateOptions
 
 #: The columns of a precision-recall curve.
 _POINTS = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Unpack
 
 import polars as pl
@@ -10,13 +9,13 @@ from polars import selectors
 
 from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
-from polars_rank.columns import RUN, Columns, Label, Score
+from polars_rank.columns import RUN, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
-from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.engines import Mergeable, Rows
-from polars_rank.frames.tables import framed, schema_of
+from polars_rank.frames.tables import framed
 from polars_rank.metrics.names import Metrics
 
 
@@ -120,19 +119,21 @@ def evaluate(
     per_query : The values behind the means. Its notes describe Spark and large logs.
     summarize : Means with confidence intervals, and the number of undefined rankings.
     """
-    evaluation = Evaluation.of_call(locals())
-    evaluation.check_names(["queries"])
-    Columns.find(schema_of(frame), {"weight": weight})
-    means = Means.of(evaluation)
+    log = Log.of(
+        frame, metrics, query=query, doc=doc, score=score, label=label, position=position, run=run,
+        by=by, weight=weight, conventions=conventions, progress=progress, **definitions,
+    )  # fmt: skip
+    log.check_names(["queries"])
+    means = Means.of(log)
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)
 
-    def add_up(log: pl.LazyFrame) -> pl.LazyFrame:
-        rankings = plan.per_query(log, evaluation)
+    def add_up(part: pl.LazyFrame) -> pl.LazyFrame:
+        rankings = plan.per_query(log.on(part))
         means.check_numbers(rankings)
         return means.add_up(rankings)
 
-    return Mergeable(evaluation.query, add_up, means.merge, means.finish)
+    return Mergeable(log.columns.query, add_up, means.merge, means.finish)
 
 
 @framed
@@ -239,24 +240,30 @@ def per_query(
     text of an error in an action contains the text of the `DataError`. `ties="input"` is the order
     in which Spark reads the rows.
     """
-    evaluation = Evaluation.of_call(locals())
-    table = partial(per_query_table, evaluation=evaluation)
-    return Rows(evaluation.query, table, whole=partial(table, warns=True))
+    log = Log.of(
+        frame, metrics, query=query, doc=doc, score=score, label=label, position=position, run=run,
+        by=by, keep=keep, conventions=conventions, progress=progress, **definitions,
+    )  # fmt: skip
+    log.check_names()
+
+    def table(part: pl.LazyFrame) -> pl.LazyFrame:
+        return per_query_table(log.on(part))
+
+    return Rows(
+        log.columns.query, table, whole=lambda part: per_query_table(log.on(part), warns=True)
+    )
 
 
-def per_query_table(
-    frame: pl.LazyFrame, evaluation: Evaluation, *, warns: bool = False
-) -> pl.LazyFrame:
+def per_query_table(log: Log, *, warns: bool = False) -> pl.LazyFrame:
     """Return the result of `per_query`, with its warnings or without them."""
-    evaluation.check_names()
-    names = [column.name for column in evaluation.metrics]
-    keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
-    query_set = evaluation.conventions.query_set
-    rankings = plan.per_query(frame, evaluation)
+    names = [each.name for each in log.definitions]
+    keys = [*log.columns.keys, *log.columns.roles.get("keep", ())]
+    query_set = log.conventions.query_set
+    rankings = plan.per_query(log)
     if query_set != "all":
         rankings = rankings.filter(COUNTED[query_set])
     if warns:
-        rankings = with_empty_warning(rankings, evaluation)
-    values = [column.counted.alias(column.name) for column in evaluation.metrics]
+        rankings = with_empty_warning(rankings, log)
+    values = [each.counted.alias(each.name) for each in log.definitions]
     conditions = selectors.by_name(*names) & selectors.boolean()
     return rankings.select(*keys, *values).with_columns(conditions.cast(pl.Float64))

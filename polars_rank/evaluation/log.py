@@ -1,4 +1,4 @@
-"""The log: a table of rankings, its columns, and the rules by which documents are ordered.
+"""The log: a table of rankings, its columns, and the definitions of metrics on it.
 
 Everything that reads rankings reads the rows of a `Log`, ranking by ranking under canonical names,
 with the numbers of failed checks.
@@ -7,16 +7,28 @@ with the numbers of failed checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OPTIONS, OWN, Names, check_name, free, public
+from polars_rank._polars import FewRows, ManyRows, frame_of
 from polars_rank._progress import known_rows, watch
 from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
-from polars_rank.columns import RUN, Columns
+from polars_rank.columns import RUN, RUNS, Columns, Label, Score, check_single
+from polars_rank.conventions import (
+    POLARS_RANK,
+    Conventions,
+    ConventionsLike,
+    Definitions,
+    check_undefined,
+    named,
+    warn_of_uncompared,
+)
+from polars_rank.definitions import Definition, Ordering
+from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
     DUPLICATES_REMEDY,
     conflict_check,
@@ -26,14 +38,14 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.order import CONFLICT, INTEGERS, Order, best_of_each, rank_order
-from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import in_batches
+from polars_rank.frames.layouts import is_large_scan
+from polars_rank.frames.plans import remembers_rows
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.names import resolve
 
 if TYPE_CHECKING:
-    from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
-
-#: The largest 32-bit float.
-LARGEST_32 = (2 - 2**-23) * 2.0**127
+    from polars_rank.metrics.names import Metrics
 
 _ROW = OWN + "row"
 #: Columns of the number of a ranking, and of a row in its ranking, in the order of the log.
@@ -44,51 +56,53 @@ _LATER = OWN + "later copy"
 _REPEATED = pl.col("doc").n_unique() < pl.len()
 
 
-class Rules(NamedTuple):
-    """The rules that order the documents of a ranking and interpret their labels."""
+class ColumnOptions(TypedDict, total=False):
+    """The options of `evaluate` that name columns."""
 
-    ties: Ties | None = None
-    rel: float = 1
-    unjudged: Unjudged = "nonrelevant"
-    float32_scores: bool = False
-    text_ids: bool = False
-    duplicates: Duplicates = "error"
+    query: Names
+    doc: str | None
+    score: Score
+    label: Label
+    position: str | None
+    run: str | None
+    by: Names | None
 
-    @classmethod
-    def of(cls, own: Conventions) -> Rules:
-        """Return the rules of a metric with these conventions."""
-        # The mean over all orders does not depend on the order; "worst" needs no document ids.
-        ties: Ties | None = "worst" if own.ties == "expected" else own.ties
-        return cls(ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, own.duplicates)
 
-    @property
-    def changes_scores(self) -> bool:
-        """Whether the score that ranks documents may differ from the score of the log."""
-        return self.float32_scores or self.unjudged == "removed"
+class RankingOptions(ColumnOptions, Definitions, total=False):
+    """The options that `evaluate` and `per_query` share."""
 
-    def score(self, columns: Columns) -> pl.Expr:
-        """Return the score that ranks documents; null if a document is not retrieved."""
-        score = columns.number(columns.score)
-        if self.float32_scores:
-            # A score must not become infinite: -inf is the score of documents not retrieved.
-            score = score.cast(pl.Float64).clip(-LARGEST_32, LARGEST_32).cast(pl.Float32)
-        if self.unjudged == "removed":
-            # The row remains, so that a ranking that loses all its documents counts.
-            score = pl.when(pl.col(columns.label).is_not_null()).then(score)
-        return score
+    conventions: ConventionsLike
+
+
+class EvaluateOptions(RankingOptions, total=False):
+    """The options of `evaluate`, for functions that pass them on: `**options`."""
+
+    weight: str | None
+
+
+OPTIONS.update(
+    (each.__name__, [*each.__annotations__])
+    for each in (ColumnOptions, RankingOptions, EvaluateOptions)
+)
 
 
 @dataclass(frozen=True)
 class Log:
-    """A table of rankings, and what is read of its rows."""
+    """A table of rankings, the definitions of metrics on it, and what is read of its rows."""
 
     table: pl.LazyFrame
     #: The columns of the table.
     columns: Columns
-    rules: Rules = field(default_factory=Rules)
+    ordering: Ordering = field(default_factory=Ordering)
     #: Other columns that are read, as expressions over the table.
     others: Mapping[str, pl.Expr] = field(default_factory=dict)
-    #: Checks of these columns.
+    definitions: Sequence[Definition] = ()
+    #: The conventions of all metrics, with their exceptions.
+    conventions: Conventions = POLARS_RANK
+    #: The table and the columns by role, as the caller gave them.
+    source: pl.LazyFrame | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    #: Checks of the other columns.
     checks_of_others: Sequence[Check] = ()
     #: Labels that gains do not accept: messages and conditions.
     refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]] = field(default_factory=dict)
@@ -100,20 +114,107 @@ class Log:
     is_checked: bool = False
 
     @classmethod
+    @public
+    def of(
+        cls,
+        frame: pl.LazyFrame,
+        metrics: Metrics | None = None,
+        *,
+        query: Names = "query",
+        doc: str | None = "doc",
+        score: Score = "score",
+        label: Label = "label",
+        position: str | None = None,
+        run: str | None = RUN,
+        by: Names | None = None,
+        keep: Names | None = None,
+        weight: str | None = None,
+        conventions: ConventionsLike = POLARS_RANK,
+        progress: bool = False,
+        **choices: Unpack[Definitions],
+    ) -> Log:
+        """Return the log of a table for metrics, given the parameters of `evaluate`."""
+        own = named(conventions).but(**choices)
+        resolved = [] if metrics is None else resolve(metrics, own.name)
+        undefined = choices.get("undefined")
+        if isinstance(undefined, Mapping):
+            check_undefined(undefined, resolved)
+        warn_of_uncompared(resolved, own)
+        check_single(schema_of(frame), "label", label)
+        definitions = [Definition.of(metric, own) for metric in resolved]
+        given = {
+            "run": run, "by": by, "query": query, "doc": doc, "score": score,
+            "position": position, "label": label, "keep": keep, "weight": weight,
+        }  # fmt: skip
+        optional = (RUN, "doc", *([] if _reads_labels(definitions) else ["label"]))
+        return cls.find(
+            frame, given, optional=optional, ordering=Ordering.of(own), definitions=definitions,
+            conventions=own, progress=progress,
+        )  # fmt: skip
+
+    @classmethod
     def find(
         cls,
         frame: pl.LazyFrame,
-        roles: Mapping[str, Any],
+        given: Mapping[str, Any],
         *,
         optional: Collection[str] = (RUN, "label"),
         parameters: Mapping[str, str] = {},
-        rules: Rules | None = None,
-        remedy: str = DUPLICATES_REMEDY,
+        **fields: Any,
     ) -> Log:
         """Return the log of a table, with its columns as `Columns.read` finds them."""
-        table, columns = Columns.read(frame, roles, optional=optional, parameters=parameters)
-        known = with_known_runs(table, columns)
-        return cls(known, columns, Rules() if rules is None else rules, remedy=remedy)
+        table, columns = Columns.read(frame, given, optional=optional, parameters=parameters)
+        return cls(with_known_runs(table, columns), columns, source=frame, given=given, **fields)
+
+    def on(self, frame: pl.LazyFrame) -> Log:
+        """Return the log of another table with the same columns, such as a part of the rows."""
+        if frame is self.source:
+            return self
+        table, columns = Columns.read(frame, self.given, optional=(RUN, "doc", "label"))
+        return replace(self, table=with_known_runs(table, columns), columns=columns, source=frame)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether a metric or a convention reads labels."""
+        return _reads_labels(self.definitions)
+
+    @property
+    def breaks_ties_by_id(self) -> bool:
+        """Whether the ids of tied documents, if there are ids, change the value of a metric."""
+        return self.columns.doc is not None and any(
+            each.breaks_ties_by_id for each in self.definitions
+        )
+
+    @property
+    def weight(self) -> str | None:
+        """The column of weights."""
+        return self.columns.one("weight")
+
+    @property
+    def runs(self) -> list[str]:
+        """The columns of `by` that identify the run: that of `run`, or by their names."""
+        columns = self.columns
+        return [name for name in columns.by if name == columns.run or name.lower() in RUNS]
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The columns to keep, which have one value per ranking, by internal name."""
+        names = [*self.columns.roles.get("keep", ()), *self.columns.roles.get("weight", ())]
+        return {f"{OWN}kept {index}": name for index, name in enumerate(names)}
+
+    def check_names(self, added: Sequence[str] = ()) -> None:
+        """Raise `ArgumentError` if two columns of the result have the same name."""
+        metrics = [each.name for each in self.definitions]
+        free(self.columns.by, added)
+        free(self.columns.roles.get("weight", ()), metrics, "weight")
+        others = {*self.columns.keys, *self.columns.roles.get("keep", ()), *added}
+        for name in metrics:
+            check_name(name)
+            if name in others:
+                raise ArgumentError(
+                    f"metric {name!r} has the name of another column of the result; rename it with "
+                    ".alias()"
+                )
 
     @cached_property
     def keys(self) -> Keys:
@@ -123,8 +224,8 @@ class Log:
     @cached_property
     def canonical(self) -> Columns:
         """The columns of the rows: canonical names, with the types of the ranked table."""
-        columns, rules = self.columns, self.rules
-        score = pl.Float32() if rules.float32_scores else columns.number_type(columns.score)
+        columns, ordering = self.columns, self.ordering
+        score = pl.Float32() if ordering.float32_scores else columns.number_type(columns.score)
         types = {"score": score, "label": columns.number_type(columns.label)}
         doc = None if columns.doc is None else "doc"
         if columns.doc is not None:
@@ -139,7 +240,7 @@ class Log:
     @cached_property
     def merges_copies(self) -> bool:
         """Whether one row of each document is kept, so that rows have the column `CONFLICT`."""
-        return self.columns.doc is not None and self.rules.duplicates != "error"
+        return self.columns.doc is not None and self.ordering.duplicates != "error"
 
     @cached_property
     def checks(self) -> list[Check]:
@@ -160,9 +261,9 @@ class Log:
 
         With `only_label`, documents with equal labels and scores may have any order.
         """
-        rules = self.rules
+        ordering = self.ordering
         return rank_order(
-            rules.ties, self.canonical, only_label=only_label, text_ids=rules.text_ids
+            ordering.ties, self.canonical, only_label=only_label, text_ids=ordering.text_ids
         )
 
     def rows(self) -> pl.LazyFrame:
@@ -170,7 +271,7 @@ class Log:
         columns = self.columns
         selected: list[pl.Expr | str] = [
             *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
-            self.rules.score(columns).alias("score"),
+            self.ordering.score(columns).alias("score"),
             columns.number(columns.label).alias("label"),
             *([CONFLICT] if self.merges_copies else []),
             *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
@@ -201,13 +302,13 @@ class Log:
         A row in `CONFLICT` with another copy is not dropped. With `ties="input"`, the rows keep
         their order; otherwise, they are by document.
         """
-        columns, keys, rules = self.columns, self.keys, self.rules
+        columns, keys, ordering = self.columns, self.keys, self.ordering
         read = [name for value in self.others.values() for name in value.meta.root_names()]
         used = [*columns.keys, columns.doc, columns.score, columns.label, *columns.unnamed, *read]
         used += [] if keys.number is None else [keys.number]
         others = [name for name in dict.fromkeys(map(str, used)) if name not in keys.order]
-        by_document = best_of_each(columns, rules.duplicates)
-        is_input = rules.ties == "input"
+        by_document = best_of_each(columns, ordering.duplicates)
+        is_input = ordering.ties == "input"
         place = [pl.int_range(pl.len()).alias(_PLACE)] * is_input
         row = pl.struct(*others, *place).sort_by(**by_document)
         later = pl.all_horizontal(
@@ -227,6 +328,18 @@ class Log:
         rankings = rows.group_by(keys.order, maintain_order=True).agg(row.alias(_ROW))
         # The streaming engine would hold rows back for expressions that read other rows.
         return in_batches(rankings, distinct).set_sorted(keys.order)
+
+
+def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> Columns:
+    """Return the columns of rankings in the result of an evaluation with these options."""
+    for parameter in ("score", "label"):
+        check_single(schema, parameter, options.get(parameter, parameter))
+    given = {role: options[role] for role in ("by", "run", "query") if role in options}
+    return Columns.find(schema, {"run": RUN, **given})
+
+
+def _reads_labels(definitions: Sequence[Definition]) -> bool:
+    return not definitions or any(each.reads_labels for each in definitions)
 
 
 def _rankings(
@@ -266,3 +379,48 @@ def per_ranking(
     rankings = _rankings(rows, keys, values, checks, in_order=in_order)
     checked = raise_failed(rankings, checks, log=log, keys=keys.names)
     return (checked.set_sorted(keys.group) if in_order else checked), keys
+
+
+def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
+    """Return the log in which rows without run and score belong to the only run.
+
+    They are unchanged if there are several runs, or if the log may be read ranking by ranking, for
+    which its keys must not change; `row_checks` then refuses them.
+    """
+    run = columns.run
+    if run is None:
+        return log
+    keys = Keys.of(columns)
+    if keys.are_adjacent(log) or is_large_scan(log, keys.order):
+        return log
+    frame = frame_of(log, [run])
+    if frame is not None and not frame.get_column(run).null_count():
+        return log
+    known = _KnownRuns(log.filter(pl.col(columns.score).is_not_null()).select(run))
+    if isinstance(log, (FewRows, ManyRows)):
+        nulls = log.select(pl.col(run).null_count()).collect(engine="in-memory").item()
+        if not nulls or known.only is None:
+            return log
+        return log.with_columns(pl.col(run).fill_null(known.only))
+    remembers_rows()
+    dtype = columns.schema[run]
+    return log.with_columns(pl.col(run).map_batches(known, return_dtype=dtype, is_elementwise=True))
+
+
+class _KnownRuns:
+    """Fills nulls in the column of runs with the only run of retrieved documents."""
+
+    def __init__(self, retrieved: pl.LazyFrame) -> None:
+        #: The runs of retrieved documents, which are read if a batch has a null.
+        self.retrieved = retrieved
+
+    @cached_property
+    def only(self) -> Any:
+        """The only run, or None if there are several."""
+        runs = self.retrieved.unique().head(2).collect(engine="streaming").to_series()
+        return runs.item() if runs.len() == 1 else None
+
+    def __call__(self, runs: pl.Series) -> pl.Series:
+        if not runs.null_count() or self.only is None:
+            return runs
+        return runs.fill_null(self.only)

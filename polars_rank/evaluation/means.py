@@ -16,8 +16,9 @@ from polars_rank._params import OWN
 from polars_rank._polars import run_number
 from polars_rank.checks import Check, failed, raise_failed, with_check
 from polars_rank.conventions import QuerySet, Undefined
+from polars_rank.definitions import Definition
 from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warn
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
@@ -50,7 +51,7 @@ class Means(NamedTuple):
     Each step returns a table with one row per group.
     """
 
-    evaluation: Evaluation
+    log: Log
     sums: Sequence[MetricSum]
     runs: Sequence[str]
     #: The column of labels in messages, if metrics read it.
@@ -59,33 +60,33 @@ class Means(NamedTuple):
     checks_ids: bool = True
 
     @classmethod
-    def of(cls, evaluation: Evaluation) -> Means:
-        """Return the means of an evaluation."""
-        for column in evaluation.metrics:
+    def of(cls, log: Log) -> Means:
+        """Return the means of the metrics of a log."""
+        for column in log.definitions:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
                 raise ArgumentError(
                     f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
                     f"such as a sum; found {column.metric}"
                 )
-        query_set = evaluation.conventions.query_set
-        sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
-        label = repr(evaluation.label) if evaluation.reads_labels else None
-        return cls(evaluation, sums, evaluation.runs, label)
+        query_set = log.conventions.query_set
+        sums = [MetricSum.of(each, query_set, log.weight) for each in log.definitions]
+        label = repr(log.given["label"]) if log.reads_labels else None
+        return cls(log, sums, log.runs, label)
 
     @property
     def by(self) -> Sequence[str]:
         """The columns of groups."""
-        return self.evaluation.by
+        return self.log.columns.by
 
     @property
     def query_set(self) -> QuerySet:
         """The rankings that count."""
-        return self.evaluation.conventions.query_set
+        return self.log.conventions.query_set
 
     @property
     def tied(self) -> bool:
         """Whether the rankings have the column `TIED`."""
-        return self.evaluation.breaks_ties_by_id
+        return self.log.breaks_ties_by_id
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if the values of a user's expression have no mean.
@@ -181,14 +182,14 @@ class Means(NamedTuple):
             tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
             checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
         if self.runs:
-            read = self.evaluation
-            score = read.position or read.score
-            needed = read.label if self.query_set == "judged" else score
+            given = self.log.given
+            score = given["position"] or given["score"]
+            needed = given["label"] if self.query_set == "judged" else score
             column = pl.col(needed.removeprefix("-")) if isinstance(needed, str) else needed
             counted = f"log.drop_nulls({column.meta.root_names()})"
             counted = "log" if self.query_set == "all" else counted
             others = [name for name in self.by if name not in self.runs]
-            query = [*others, *read.query]
+            query = [*others, *self.log.columns.query]
             different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)
             message = (
                 "the runs were evaluated on different numbers of queries; to keep the queries that "
@@ -252,13 +253,13 @@ class MetricSum(NamedTuple):
     undefined_if: str | None = None
 
     @classmethod
-    def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
+    def of(cls, definition: Definition, query_set: QuerySet, weight: str | None) -> MetricSum:
         """Return the sum of a metric."""
-        name, undefined = column.name, column.counts_as
-        is_metric = isinstance(column.metric, Metric)
-        aggregate = column.conventions.aggregate(column.metric)
-        definition = column.metric.definition if isinstance(column.metric, Metric) else None
-        reason = None if definition is None else definition.undefined
+        name, undefined = definition.name, definition.counts_as
+        is_metric = isinstance(definition.metric, Metric)
+        aggregate = definition.conventions.aggregate(definition.metric)
+        function = definition.metric.definition if isinstance(definition.metric, Metric) else None
+        reason = None if function is None else function.undefined
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         is_exact = is_metric and aggregate != "sum"
         if isinstance(undefined, float) and not (is_exact and undefined == 0 and weights is None):
@@ -323,14 +324,14 @@ def _is_scalar(expression: pl.Expr) -> bool:
         return True
 
 
-def with_empty_warning(rankings: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
+def with_empty_warning(rankings: pl.LazyFrame, log: Log) -> pl.LazyFrame:
     """Return the rankings; collecting them warns of runs most of whose rankings are empty.
 
     Batches are counted as they pass, and the check follows the last one: an aggregation beside the
     rankings would hold them in memory.
     """
-    runs = evaluation.runs
-    if not runs or evaluation.conventions.query_set not in _WITH_EMPTY:
+    runs = log.runs
+    if not runs or log.conventions.query_set not in _WITH_EMPTY:
         return rankings
     counts: dict[int, list[pl.DataFrame]] = {}  # of batches, by execution of the plan
 

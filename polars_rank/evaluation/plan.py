@@ -12,24 +12,25 @@ By columns: see `wide`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, check_name, check_type, missing_column
 from polars_rank._polars import frame_of
-from polars_rank.checks import FAILED, Check, failed, raise_failed
+from polars_rank.checks import FAILED, Check, checks_of, failed, raise_failed
+from polars_rank.columns import RANKED
 from polars_rank.conventions import Conventions
-from polars_rank.errors import ArgumentError
+from polars_rank.definitions import Definition, Ordering
+from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.evaluation.by_columns import ColumnStages, by_columns
 from polars_rank.evaluation.by_rows import RowStages, by_rows
-from polars_rank.evaluation.checks import length_check
-from polars_rank.evaluation.inputs import with_inputs
-from polars_rank.evaluation.log import Log, Rules
+from polars_rank.evaluation.checks import fraction_check, length_check, unscored_check, weight_check
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranked import in_rank_order, ranked_table, rows_of_rankings
-from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, facts_of
+from polars_rank.evaluation.ranked import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
+from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs, facts_of
 from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
@@ -39,61 +40,75 @@ from polars_rank.evaluation.wide import (
 from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.lengths import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
-from polars_rank.metrics.analyses import fits_columns
+from polars_rank.metrics.analyses import fits_columns, has_threshold, of_scored_documents
 from polars_rank.metrics.expectations import expectation
-from polars_rank.metrics.metric import Metric, made_of, tree_of
+from polars_rank.metrics.metric import Metric, made_of, parameters_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
+from polars_rank.metrics.user_columns import invalid_values
+
+#: What joins a column of another table to the log, by the parameter of a metric that names the
+#: column.
+_JOINS = {
+    **dict.fromkeys(
+        ("share", "users", "interactions", "long_tail", "features", "category"),
+        'log.join(items, on={doc}, how="left", maintain_order="left")',
+    ),
+    "seen": (
+        "log.join(history.select({keys}, {name}=True).unique(), on=[{keys}], "
+        'how="left", maintain_order="left")'
+    ),
+    "history": (
+        "log.join(history.join(items, on={doc}).group_by({query}).agg({name}={category}), "
+        'on=[{query}], how="left", maintain_order="left")'
+    ),
+}
 
 
-def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
+def per_query(log: Log) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, facts, and metrics.
 
-    The facts are those of `facts_of`. The log is read once for each set of rules by which metrics
-    order documents.
+    The facts are those of `facts_of`. The log is read once for each order of documents.
     """
-    log = evaluation.read(frame)
     lengths = lengths_of(log.table, log.columns.keys)
-    metrics: dict[Rules, list[MetricColumn]] = {}
-    every = [Rules.of(each.conventions) for each in evaluation.metrics]
-    for rules, column in zip(every, evaluation.metrics, strict=True):
+    metrics: dict[Ordering, list[Definition]] = {}
+    every = [each.ordering for each in log.definitions]
+    for ordering, column in zip(every, log.definitions, strict=True):
         # The best order of tied documents is the reverse of the worst one.
-        worst = rules._replace(ties="worst")
-        reverse = rules.ties == "best" and worst in every and has_reverse(column.metric)
-        metrics.setdefault(worst if reverse else rules, []).append(column)
-    tables: list[pl.LazyFrame] = []
-    for rules, alike in metrics.items():
-        part = evaluation._replace(metrics=alike)
+        worst = ordering._replace(ties="worst")
+        reverse = ordering.ties == "best" and worst in every and has_reverse(column.metric)
+        metrics.setdefault(worst if reverse else ordering, []).append(column)
+    facts, tables = facts_of(log), []
+    for ordering, alike in metrics.items():
         # The first table has the facts, and warns about columns that no parameter names.
         unnamed = () if tables else log.columns.unnamed
-        own = replace(log, rules=rules, columns=log.columns._replace(unnamed=unnamed))
-        tables.append(_table(own, part, lengths, [] if tables else facts_of(evaluation)))
+        columns = log.columns._replace(unnamed=unnamed)
+        own = replace(log, ordering=ordering, definitions=alike, columns=columns)
+        tables.append(_table(own, lengths, [] if tables else facts))
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
     names = [[column.name for column in alike] for alike in metrics.values()]
     others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
-    leading = [*log.columns.keys, *evaluation.kept.values(), *facts_of(evaluation)]
+    leading = [*log.columns.keys, *log.kept.values(), *facts]
     together = pl.concat([tables[0], *others], how="horizontal")
-    return together.select(*leading, *(column.name for column in evaluation.metrics))
+    return together.select(*leading, *(column.name for column in log.definitions))
 
 
-def _table(
-    log: Log, evaluation: Evaluation, lengths: Lengths | None, facts: Sequence[str]
-) -> pl.LazyFrame:
-    """Return the per-query table of metrics with the same rules, with some of the facts."""
-    rules = log.rules
-    values = [_value(column, log) for column in evaluation.metrics]
+def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFrame:
+    """Return the per-query table of metrics with the same order of documents."""
+    ordering = log.ordering
+    values = [_value(column, log) for column in log.definitions]
     key = None
     if all(map(fits_columns, values)):
-        key = key_of_columns(rules.ties, log.canonical, text_ids=rules.text_ids, row=ROW)
+        key = key_of_columns(ordering.ties, log.canonical, text_ids=ordering.text_ids, row=ROW)
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
         if lengths is not None and columns_are_faster(lengths) and key is not None:
             positions = by_columns(values, lengths.longest, log)
-            return _by_columns(log, evaluation, positions, key, facts)
-        return _by_rows(log, evaluation, by_rows(values, log), facts)
+            return _by_columns(log, positions, key, facts)
+        return _by_rows(log, by_rows(values, log), facts)
 
     result, keys = table(lengths), log.columns.keys
     frame = None if lengths is not None or key is None else frame_of(log.table, keys)
@@ -105,26 +120,24 @@ def _table(
 
 
 def _by_columns(
-    log: Log, evaluation: Evaluation, stages: ColumnStages, key: PackedKey, facts: Sequence[str]
+    log: Log, stages: ColumnStages, key: PackedKey, facts: Sequence[str]
 ) -> pl.LazyFrame:
     """Return the per-query table, computed from one column per position."""
-    log = with_inputs(log, evaluation, stages.needs, set())
+    log = _with_inputs(log, stages.needs, set())
     others = [*log.checks_of_others, length_check(stages.length)]
     log = replace(log, checks_of_others=others, repeated=REPEATED)
     counts = _named({name: FACTS[name] for name in (JUDGED, RETRIEVED)})
-    table = table_of_positions(log, [*_kept(evaluation), *counts], key, stages)
-    result = table.select(*_result(log, evaluation, map(pl.col, facts), stages.values), FAILED)
+    table = table_of_positions(log, [*_kept(log), *counts], key, stages)
+    result = table.select(*_result(log, map(pl.col, facts), stages.values), FAILED)
     return log.checked(result, named=True)
 
 
-def _by_rows(
-    log: Log, evaluation: Evaluation, stages: RowStages, facts: Sequence[str]
-) -> pl.LazyFrame:
+def _by_rows(log: Log, stages: RowStages, facts: Sequence[str]) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
     reads = stages.reads
     read = {name for each in stages.rankings.values() for name in each.meta.root_names()}
-    log = with_inputs(log, evaluation, stages.needs, reads.columns | read)
-    keys, kept = log.keys, _kept(evaluation)
+    log = _with_inputs(log, stages.needs, reads.columns | read)
+    keys, kept = log.keys, _kept(log)
     order = log.order(only_label=True)
     firsts = {name: first_position(each, order) for name, each in stages.firsts.items()}
     # Without ids, ties are not broken by them.
@@ -162,29 +175,27 @@ def _by_rows(
         ]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(_result(log, evaluation, map(pl.col, facts), stages.values))
+    return table.select(_result(log, map(pl.col, facts), stages.values))
 
 
-def _kept(evaluation: Evaluation) -> list[pl.Expr]:
+def _kept(log: Log) -> list[pl.Expr]:
     """Return the columns to keep as aggregations."""
-    return [pl.col(own).first() for own in evaluation.kept]
+    return [pl.col(own).first() for own in log.kept]
 
 
 def _named(values: Mapping[str, pl.Expr]) -> list[pl.Expr]:
     return [value.alias(name) for name, value in values.items()]
 
 
-def _result(
-    log: Log, evaluation: Evaluation, facts: Iterable[pl.Expr], values: Sequence[pl.Expr]
-) -> list[pl.Expr]:
+def _result(log: Log, facts: Iterable[pl.Expr], values: Sequence[pl.Expr]) -> list[pl.Expr]:
     """Return the columns of the per-query table, under the user's names."""
-    names = [column.name for column in evaluation.metrics]
-    kept = [pl.col(own).alias(name) for own, name in evaluation.kept.items()]
+    names = [column.name for column in log.definitions]
+    kept = [pl.col(own).alias(name) for own, name in log.kept.items()]
     metrics = _named(dict(zip(names, values, strict=True)))
     return [*log.keys.named, *kept, *facts, *metrics]
 
 
-def _value(column: MetricColumn, log: Log) -> Value:
+def _value(column: Definition, log: Log) -> Value:
     """Return the tree of a metric that follows its conventions about ties."""
     metric, ties = column.metric, column.conventions.ties
     if not isinstance(metric, Metric):
@@ -192,10 +203,10 @@ def _value(column: MetricColumn, log: Log) -> Value:
     if ties == "expected":
         return expectation(metric, whole_labels=log.whole_labels)
     tree = tree_of(metric)
-    return reverse(tree) if ties == "best" != log.rules.ties else tree
+    return reverse(tree) if ties == "best" != log.ordering.ties else tree
 
 
-def _check_expression(column: MetricColumn) -> None:
+def _check_expression(column: Definition) -> None:
     """Raise `ArgumentError` for an expression that does not follow the conventions."""
     metric, conventions = column.metric, column.conventions
     for part in made_of(metric):
@@ -222,3 +233,88 @@ def _changes(conventions: Conventions, name: str) -> bool:
     except ArgumentError:  # a parameter has no representation as text
         return True
     return conventions.apply(metric).arguments != metric.arguments
+
+
+def _with_inputs(log: Log, needs: Needs, reads: AbstractSet[str]) -> Log:
+    """Return the log with the other columns that metrics read.
+
+    `reads` are the columns of the ranked table and of the log that the metrics read.
+    """
+    canonical = {"score", "label", *RANKED, *([] if log.columns.doc is None else ["doc"])}
+    extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
+    for name in extras:
+        if name not in log.columns.schema:
+            raise _missing(name, log)
+        check_name(name)
+    for column in needs.columns:
+        if column.kind != "as is":
+            check_type(column.parameter, column.name, log.columns.schema[column.name], "number")
+    read = {**log.kept, **{name: name for name in extras}}
+    others = {own: pl.col(name) for own, name in read.items()}
+    if DOCUMENT in reads:
+        others[DOCUMENT] = log.columns.is_document
+    return replace(
+        log,
+        others=others,
+        refusals=needs.refused,
+        checks_of_others=_checks(log, needs),
+    )
+
+
+def _checks(log: Log, needs: Needs) -> list[Check]:
+    """Return the checks of the columns that metrics read."""
+    columns = log.columns
+    checks: list[Check] = []
+    for column in needs.columns:
+        checks += checks_of("row", invalid_values(column))
+    if log.weight is not None:
+        weight = pl.col(log.weight).cast(pl.Float64)
+        checks.append(weight_check(f"{log.weight!r} (`weight`)", weight))
+    for own, name in log.kept.items():
+        problem = "has several values in a ranking; add it to `by`, or leave it out"
+        checks.append(Check("ranking", pl.col(own).n_unique() > 1, f"column {name!r} {problem}"))
+    if log.canonical.schema["label"].is_float() and any(
+        column.conventions.rel == 1 and has_threshold(tree_of(column.metric))
+        for column in log.definitions
+    ):
+        checks.append(fraction_check(columns.label_parameter, columns.label))
+    return checks + [
+        unscored_check(
+            str(leaf),
+            column.conventions.rel if rel is None else rel,
+            columns.score_parameter,
+            columns.score,
+        )
+        for column in log.definitions
+        if isinstance(column.metric, Metric)
+        for leaf in column.metric.leaves
+        for rel in of_scored_documents(leaf.tree)
+    ]
+
+
+def _missing(name: str, log: Log) -> SchemaError:
+    """Return the error for a column that a metric reads and the log lacks."""
+    available = [column for column in log.columns.schema if not column.startswith(OWN)]
+    metrics = [each.metric for each in log.definitions]
+    leaves = [leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves]
+    for leaf in leaves:
+        for parameter, value in {**parameters_of(leaf), **leaf.arguments}.items():
+            if value == name and isinstance(value, str):
+                similar = next((each for each in available if parameter in each.lower()), "...")
+                metric = leaf.but(**{parameter: similar})
+                advice = f' Name the column in the metric: "{metric}"'
+                if parameter in _JOINS:
+                    columns = log.columns
+                    doc = repr(columns.doc or "doc")
+                    query = ", ".join(map(repr, columns.query))
+                    joined = _JOINS[parameter].format(
+                        doc=doc, query=query, keys=f"{query}, {doc}", name=name,
+                        category=repr(leaf.arguments.get("category", "category")),
+                    )  # fmt: skip
+                    advice += f"; or join it: {joined}"
+                return missing_column(f"`{parameter}` of {leaf}", name, available, advice=advice)
+    there = [*RANKED, *available]
+    return SchemaError(
+        f"a metric (`metrics`) reads the column {name!r}, but the ranked table has "
+        f"{', '.join(map(repr, there))}.{hint(name, there)}"
+    )

@@ -71,7 +71,7 @@ class Reads(NamedTuple):
     def of_all(cls, log: Log, adds: Sequence[str] = RANKED) -> Reads:
         """Return that all columns of the log and some of the ranked table are read."""
         ids = [] if log.columns.doc is None else ["doc"]
-        return cls.of(log.rules.rel, {*adds, *ids, *log.others})
+        return cls.of(log.ordering.rel, {*adds, *ids, *log.others})
 
     @property
     def of_ties(self) -> bool:
@@ -81,7 +81,7 @@ class Reads(NamedTuple):
 
 def rows_of_rankings(log: Log) -> pl.LazyFrame:
     """Return the rows of a log with `relevant`, and with a rank that is 1 if it is retrieved."""
-    relevant = is_relevant(_LABEL, log.rules.rel).alias("relevant")
+    relevant = is_relevant(_LABEL, log.ordering.rel).alias("relevant")
     return log.rows().with_columns(relevant, pl.when(_SCORE.is_not_null()).then(1).alias("rank"))
 
 
@@ -119,7 +119,7 @@ def ranked_table(log: Log, rankings: pl.LazyFrame, reads: Reads) -> pl.LazyFrame
     nested = [_ROW, *(name for name in (IDEAL_LABEL, "ideal_rank") if name in reads.columns)]
     columns, before = [_RANK], []
     if "relevant" in reads.columns:
-        columns.append(is_relevant(_LABEL, log.rules.rel).alias("relevant"))
+        columns.append(is_relevant(_LABEL, log.ordering.rel).alias("relevant"))
     for name, lowest in reads.hits.items():
         columns.append((is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name))
         label = pl.element().struct.field("label")

@@ -13,7 +13,6 @@ from polars_rank.columns import RANKED, RUN, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.tables import framed_by_query
@@ -121,8 +120,10 @@ def rank(
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
     """
-    evaluation = Evaluation.of_call(locals())
-    log = evaluation.read(frame)
+    log = Log.of(
+        frame, query=query, doc=doc, score=score, label=label, position=position, run=run, by=by,
+        conventions=conventions, **definitions,
+    )  # fmt: skip
     columns = log.columns
     for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
@@ -138,7 +139,7 @@ def rank(
             "drop or rename them"
         )
     # Unlike an evaluation, a ranked table has one order: "expected" is an error.
-    log = replace(log, rules=log.rules._replace(ties=evaluation.conventions.ties))
+    log = replace(log, ordering=log.ordering._replace(ties=log.conventions.ties))
     # Metrics as expressions read these names.
     named = {"score": columns.score, "label": label}
     copies = {role: pl.col(name) for role, name in named.items()
@@ -150,13 +151,13 @@ def rank(
     if negated is not None and columns.schema[negated] == pl.Int64:
         # The negative of the lowest Int64 is beyond its range.
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
-        table = table if log.rules.float32_scores else table.with_columns(exact)
+        table = table if log.ordering.float32_scores else table.with_columns(exact)
     return table.rename({columns.score: "score"})
 
 
 def _ranked(log: Log) -> pl.LazyFrame:
     """Return the table in its order with the columns of the ranked table, checked."""
-    columns, keys, rules = log.columns, log.keys, log.rules
+    columns, keys, ordering = log.columns, log.keys, log.ordering
     own = {name: f"{OWN}column {index}" for index, name in enumerate(columns.schema)}
     # Polars reads some names as patterns, which columns without a role may have.
     named = {*columns.pair, columns.score, columns.label, *columns.unnamed, keys.number}
@@ -165,7 +166,7 @@ def _ranked(log: Log) -> pl.LazyFrame:
     table = log.table.rename(renamed).with_row_index(_PLACE)
     adjacent = keys.are_adjacent(log.table)
     log = replace(log, table=table, others={**log.others, **read, _PLACE: pl.col(_PLACE)})
-    reads = Reads.of_all(log)
+    reads, score = Reads.of_all(log), ordering.score(columns).alias(columns.score)
 
     def in_order(rankings: pl.LazyFrame) -> pl.LazyFrame:
         return ranked_table(log, rankings, reads).sort(_PLACE)
@@ -176,7 +177,7 @@ def _ranked(log: Log) -> pl.LazyFrame:
         *(pl.col(each).alias(name) for name, each in own.items()), *RANKED
     ).with_columns(
         pl.when(columns.is_document).then("relevant").alias("relevant"),
-        *([rules.score(columns).alias(columns.score)] if rules.changes_scores else []),
+        *([score] if ordering.float32_scores or ordering.unjudged == "removed" else []),
     )
     if keys.number is not None:
         return NumberedRows.of(ranked)

@@ -20,7 +20,7 @@ from polars_rank.metrics.nodes import (
 )
 
 if TYPE_CHECKING:
-    from polars_rank.evaluation.parameters import Evaluation
+    from polars_rank.evaluation.log import Log
 
 #: Columns that say whether a ranking has judged documents, how many are retrieved, and whether any
 #: document is both.
@@ -44,9 +44,9 @@ FACTS: dict[str, pl.Expr] = {
 Stage: TypeAlias = dict[str, pl.Expr]
 
 
-def facts_of(evaluation: Evaluation) -> list[str]:
+def facts_of(log: Log) -> list[str]:
     """Return the columns of the per-query table besides keys, kept columns and metrics."""
-    return [JUDGED, RETRIEVED, MATCHED, *([TIED] if evaluation.breaks_ties_by_id else [])]
+    return [JUDGED, RETRIEVED, MATCHED, *([TIED] if log.breaks_ties_by_id else [])]
 
 
 class Needs(NamedTuple):

@@ -12,7 +12,7 @@ from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.evaluation.parameters import groups_of
+from polars_rank.evaluation.log import groups_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-    from polars_rank.evaluation.parameters import EvaluateOptions
+    from polars_rank.evaluation.log import EvaluateOptions
     from polars_rank.plot.runs import Colors
 
 #: Methods of intervals as in subtitles.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.log import Log, Rules
+from polars_rank.definitions import Definition
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
@@ -153,7 +154,7 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
     log = Log(
         rows,
         columns._replace(by=(), query=(_RANKING,), schema=schema_of(rows)),
-        Rules.of(question.conventions.of(question.first)),
+        Definition.of(question.first, question.conventions).ordering,
         {_SCORE: pl.col(columns.score), **shown},
     )
     ranked = ranked_documents(log, ["rank", "relevant"])

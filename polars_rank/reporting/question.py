@@ -12,7 +12,7 @@ from polars_rank._params import OWN, names
 from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import Conventions, ConventionsLike, Definitions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.log import Log
 from polars_rank.frames.tables import schema_of
 from polars_rank.gates.rules import read_rules
 from polars_rank.metrics.metric import cutoff
@@ -79,7 +79,7 @@ class Question:
         definitions = named(conventions).but(**choices)
         given = {role: options.pop(role) for role in ("slices", "weight", "cluster", "show")}
         options |= {"run": run, "conventions": definitions, "progress": progress}
-        read = Evaluation.of(schema, None, by=groups, **options).read(log)
+        read = Log.of(log, by=groups, **options)
         found = read.columns
         extra = {
             role: Columns.find(found.schema, {role: columns}).roles[role]

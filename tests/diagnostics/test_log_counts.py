@@ -4,7 +4,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.diagnostics.log_counts import by_length, log_counts
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.log import Log
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +13,7 @@ def log():
 
 
 def findings(frame, **options):
-    log = Evaluation.of(frame.lazy().collect_schema(), None, **options).read(frame.lazy())
+    log = Log.of(frame.lazy(), **options)
     rows, columns = log.table, log.columns
     return log_counts(rows, columns, 1, columns.by)
 
@@ -68,7 +68,7 @@ def test_findings_are_the_same_for_every_layout_and_engine(log, tmp_path, layout
 def test_findings_stream(log, tmp_path):
     log.sort("run", "query").write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet", by="run")
-    log = Evaluation.of(scanned.collect_schema(), None).read(scanned)
+    log = Log.of(scanned)
     rows, columns = log.table, log.columns
     plan = by_length(rows, columns, 1, ["run"])
     graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)

@@ -11,7 +11,7 @@ import polars_rank as pr
 import pytest
 from oracles import Doc
 from plans import holding_nodes
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.log import Log
 from strategies import assert_close, every_metric
 from strategies import log_of as log_with_attributes
 from tables import with_own_ids

@@ -10,7 +10,7 @@ import polars_rank as pr
 import pytest
 
 from polars_rank.conventions import Definitions
-from polars_rank.evaluation.parameters import EvaluateOptions, RankingOptions
+from polars_rank.evaluation.log import EvaluateOptions, RankingOptions
 
 
 def typed(options: Any) -> dict[str, str]:
