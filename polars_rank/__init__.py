@@ -83,8 +83,7 @@ if TYPE_CHECKING:
     from polars_rank.conformance.identification import identify
     from polars_rank.conformance.referee import referee
     from polars_rank.conventions import Conventions
-    from polars_rank.evaluation.auc import grouped_auc
-    from polars_rank.evaluation.curves import pr_curve, rank_curve
+    from polars_rank.evaluation.curves import grouped_auc, pr_curve, rank_curve
     from polars_rank.evaluation.evaluate import evaluate, per_query
     from polars_rank.evaluation.ranking import rank
     from polars_rank.explanation import explain, explain_difference
@@ -249,7 +248,7 @@ _MODULES = {
     "from_lists": "io.lists",
     "fuse": "fusion.fuse",
     "gate": "gates.gate",
-    "grouped_auc": "evaluation.auc",
+    "grouped_auc": "evaluation.curves",
     "identify": "conformance.identification",
     "join_judgments": "io.judgments",
     "join_spans": "io.spans",

@@ -17,9 +17,9 @@ from polars_rank._params import OWN, check_type, free, is_number, number, one_of
 from polars_rank.checks import Check, checks_of, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of
-from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import per_ranking
+from polars_rank.evaluation.log_checks import row_checks
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.user_columns import negative, no_count

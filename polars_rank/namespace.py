@@ -15,8 +15,7 @@ from polars_rank.diagnostics.changes import headroom, movers
 from polars_rank.diagnostics.choices import robustness
 from polars_rank.diagnostics.similarity import overlap
 from polars_rank.errors import hint
-from polars_rank.evaluation.auc import grouped_auc
-from polars_rank.evaluation.curves import pr_curve, rank_curve
+from polars_rank.evaluation.curves import grouped_auc, pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.fusion.fuse import fuse

@@ -16,10 +16,10 @@ from polars_rank.conventions import Ties
 from polars_rank.definitions import Ordering
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
-from polars_rank.evaluation.checks import duplicates_remedy, weight_check
 from polars_rank.evaluation.log import Log
+from polars_rank.evaluation.log_checks import duplicates_remedy, weight_check
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.ranked import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
+from polars_rank.evaluation.ranking import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
 from polars_rank.frames.batches import added_up
 from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.ids import key_types

@@ -13,7 +13,7 @@ from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.log import Log, groups_of
 from polars_rank.evaluation.means import to_rows
-from polars_rank.evaluation.ranked import ranked_documents
+from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.run_pairs import (

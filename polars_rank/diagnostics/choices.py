@@ -20,7 +20,7 @@ from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
 from polars_rank.errors import DataError, RankWarning, number_of, short, warn
 from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
+from polars_rank.evaluation.ranking import Reads, in_rank_order, ranked_table
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of

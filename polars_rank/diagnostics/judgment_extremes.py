@@ -21,7 +21,7 @@ from polars_rank.evaluation import plan
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, grouped, ratio
-from polars_rank.evaluation.ranked import ranked_documents
+from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import cutoff

@@ -11,10 +11,10 @@ from polars_rank._params import OWN, free, one_of, share, some_names, whole_numb
 from polars_rank.columns import Columns
 from polars_rank.definitions import Ordering
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import duplicates_remedy
 from polars_rank.evaluation.log import Log
+from polars_rank.evaluation.log_checks import duplicates_remedy
 from polars_rank.evaluation.means import grouped, ratio
-from polars_rank.evaluation.ranked import DOC, DOCUMENTS, TIES, retrieved_documents
+from polars_rank.evaluation.ranking import DOC, DOCUMENTS, TIES, retrieved_documents
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of

@@ -15,7 +15,7 @@ import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.ranked import (
+from polars_rank.evaluation.ranking import (
     DOCUMENT,
     IDEAL_LABEL,
     POSITION,

@@ -29,14 +29,14 @@ from polars_rank.conventions import (
 )
 from polars_rank.definitions import Definition, Ordering
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import (
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.log_checks import (
     DUPLICATES_REMEDY,
     conflict_check,
     duplicate_check,
     row_checks,
     unnamed_checks,
 )
-from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.order import CONFLICT, INTEGERS, Order, best_of_each, rank_order
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.layouts import is_large_scan

@@ -6,7 +6,7 @@ By rows: each ranking is sorted once, with only the columns that metrics read. T
 exploded into the ranked table, the terms that metrics share become columns of this table, and the
 columns are summed per ranking.
 
-By columns: see `wide`.
+By columns: see `by_columns`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,25 @@ from polars_rank.columns import RANKED
 from polars_rank.conventions import Conventions
 from polars_rank.definitions import Definition, Ordering
 from polars_rank.errors import ArgumentError, SchemaError, hint
-from polars_rank.evaluation.by_columns import ColumnStages, by_columns
-from polars_rank.evaluation.by_rows import RowStages, by_rows
-from polars_rank.evaluation.checks import fraction_check, length_check, unscored_check, weight_check
-from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
-from polars_rank.evaluation.ranked import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
-from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs, facts_of
-from polars_rank.evaluation.wide import (
+from polars_rank.evaluation.by_columns import (
     REPEATED,
     ROW,
+    ColumnStages,
+    by_columns,
     columns_are_faster,
     table_of_positions,
 )
+from polars_rank.evaluation.by_rows import RowStages, by_rows
+from polars_rank.evaluation.log import Log
+from polars_rank.evaluation.log_checks import (
+    fraction_check,
+    length_check,
+    unscored_check,
+    weight_check,
+)
+from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
+from polars_rank.evaluation.ranking import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
+from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs, facts_of
 from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.lengths import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS

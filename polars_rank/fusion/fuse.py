@@ -17,9 +17,9 @@ from polars_rank.checks import Check, raise_failed, with_check
 from polars_rank.columns import Columns, without_run
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
-from polars_rank.evaluation.checks import label_conflicts, row_checks
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.ranked import TIES
+from polars_rank.evaluation.log_checks import label_conflicts, row_checks
+from polars_rank.evaluation.ranking import TIES
 from polars_rank.frames.batches import by_ranking, merged
 from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import framed, schema_of

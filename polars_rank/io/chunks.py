@@ -11,9 +11,9 @@ from polars_rank._params import Names, free, one_of, used_twice
 from polars_rank.checks import FAILED, failed, raise_failed
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import with_known_runs
+from polars_rank.evaluation.log_checks import row_checks
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed_by_query, schema_of

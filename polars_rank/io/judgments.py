@@ -12,8 +12,8 @@ from polars_rank._params import OWN, check_name, missing_column, names, public
 from polars_rank.checks import refuse
 from polars_rank.columns import RUN, RUNS, Columns
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.log_checks import with_run_warning
 from polars_rank.frames.batches import by_group, by_query
 from polars_rank.frames.engines import engine_of
 from polars_rank.frames.ids import key_types

@@ -25,7 +25,7 @@ from polars_rank._polars import NUMBERED, NumberedRows, scan_of_files
 from polars_rank._progress import watcher
 from polars_rank.columns import RUN, Columns, Label, Score, scored
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.evaluation.wide import columns_are_faster
+from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
 from polars_rank.frames.lengths import Lengths, counted

@@ -11,7 +11,7 @@ from polars_rank._params import OWN, free, is_number, one_of
 from polars_rank.checks import Check, failed, raise_failed, refuse
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError, short
-from polars_rank.evaluation.checks import row_checks
+from polars_rank.evaluation.log_checks import row_checks
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import Table, framed, lazy, schema_of

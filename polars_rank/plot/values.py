@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import with_run_warning
+from polars_rank.evaluation.log_checks import with_run_warning
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.plot.drawing import non_empty
 from polars_rank.plot.runs import groups

@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.definitions import Definition
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.ranked import ranked_documents
+from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.question import DEFINED

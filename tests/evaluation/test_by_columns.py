@@ -21,7 +21,7 @@ from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank._polars import rows_of_table
 from polars_rank.metrics.analyses import LONGEST
-from polars_rank.evaluation.wide import network
+from polars_rank.evaluation.by_columns import network
 from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics import metric as metric_module
 from polars_rank.metrics import beyond_accuracy, diversity
