@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from io import BytesIO
 from typing import Any
 
 import polars as pl
 from polars import selectors
 from polars.io.plugins import register_io_source
-
-#: Start and minimum length of the text of placeholders; numbers in their place are no longer.
-_PLACEHOLDER, _LENGTH = "polars_rank:undefined <", 64
 
 #: First words of the steps that keep all rows, so that Polars counts rows without reading them.
 _KEEPS_ROWS = (
@@ -52,37 +48,6 @@ def is_elementwise(expression: pl.Expr) -> bool:
             return False
         parts.extend(inputs(part))
     return True
-
-
-def aliases(expression: pl.Expr, prefix: str) -> list[str]:
-    """Return the aliases in an expression that start with a prefix, without the prefix."""
-    return re.findall(rf'alias\("{prefix}(.*?)"\)', str(expression))
-
-
-def placeholder(name: str) -> pl.Expr:
-    """Return a null of type Float64, which `with_replaced` replaces by a number."""
-    return pl.lit(_placeholder_text(name)).cast(pl.Float64, strict=False)
-
-
-def _placeholder_text(name: str) -> str:
-    ascii_name = name.encode("unicode_escape").decode()
-    return f"{_PLACEHOLDER}{ascii_name}>".ljust(_LENGTH)
-
-
-def with_replaced(expression: pl.Expr, numbers: Mapping[str, float]) -> pl.Expr:
-    """Return an expression with numbers in place of the placeholders with the given names.
-
-    Polars has no way to change a part of an expression. The text of a placeholder is replaced by
-    that of a number of the same length in the serialized expression.
-    """
-    if not numbers:
-        return expression
-    changed = expression.meta.serialize()
-    for name, number in numbers.items():
-        text = _placeholder_text(name)
-        digits = f"{number:.30f}".ljust(len(text), "0")
-        changed = changed.replace(text.encode(), digits.encode())
-    return pl.Expr.deserialize(BytesIO(changed))
 
 
 def reads_column(expression: pl.Expr, name: str, *, besides: pl.Expr) -> bool:

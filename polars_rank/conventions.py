@@ -19,11 +19,9 @@ from polars_rank.metrics.metric import (
     Definition,
     Metric,
     checked_parameter,
-    leaves_of,
     parameters_of,
-    with_filled,
 )
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import leaves_of, output_name, resolve
 from polars_rank.metrics.spellings import find
 
 if TYPE_CHECKING:
@@ -139,7 +137,8 @@ class Conventions:
         worst value, such as NDCG and recall; others, such as AUC and correlations, do not count.
         `list_metrics` has a column with these defaults. In an expression of metrics, they are
         replaced before the expression is computed, so that the mean of `1 - m` is 1 minus the mean
-        of `m`. An expression that is null all the same does not count.
+        of `m`. An expression that is null all the same does not count. In a function of Polars,
+        such as `pl.max_horizontal`, a metric says itself what it counts as: `m.fill_null(0)`.
     query_set
         Rankings that count: "all" (with several labels, those of queries that the judge labeled),
         "judged" (with at least one judged document, as `trec_eval -c`), "retrieved" (with at least
@@ -333,9 +332,9 @@ class Conventions:
         rankings, which takes less time. An expression whose column has a rule of its own is also
         returned as it is: the rule is about the whole expression.
         """
-        if output_name(metric) in self._rules:
-            return metric
-        return with_filled(metric, self._value_of_leaf)
+        if isinstance(metric, Metric) and metric.parts and output_name(metric) not in self._rules:
+            return metric.filled(self._value_of_leaf)
+        return metric
 
     def _value_of_leaf(self, leaf: Metric) -> float | None:
         value = _number(self._of_leaf(leaf), leaf)

@@ -29,12 +29,6 @@ def test_inputs() -> None:
     assert ours.inputs(pl.col("a")) == []
 
 
-def test_aliases() -> None:
-    expression = pl.col("x").alias("own: a") + pl.col("y").sum().alias("own: b(1)").alias("other")
-    assert sorted(ours.aliases(expression, "own: ")) == ["a", "b(1)"]
-    assert ours.aliases(pl.col("own: a"), "own: ") == []
-
-
 def test_reads_column() -> None:
     relevant = pl.col("label") >= 1
     assert not ours.reads_column(relevant.sum(), "label", besides=relevant)
@@ -155,17 +149,6 @@ def test_rows_of_scan(tmp_path: Path) -> None:
         assert ours.rows_of_scan(scan.with_columns(query=2), ["query"]) is None
     # A log that is sorted in memory would be sorted each time it is read.
     assert ours.rows_of_scan(pr.scan_log(file, layout="shuffled"), ["query"]) is None
-
-
-def test_placeholders() -> None:
-    named = {name: ours.placeholder(name) for name in ("ä", "a(k='x')@1", "b" * 90)}
-    value = pl.col("x").sum().cast(pl.Float64)
-    free = [value.replace(0, None).fill_null(each).alias(name) for name, each in named.items()]
-    table = pl.DataFrame({"x": [0]})
-    assert table.select(free).row(0) == (None, None, None)
-    numbers = {"ä": -11.512925464970229, "a(k='x')@1": 1e-5, "b" * 90: 1.0}
-    filled = [ours.with_replaced(each, numbers) for each in free]
-    assert table.select(filled).row(0) == (*numbers.values(),)
 
 
 def test_lengths_of_a_scan() -> None:

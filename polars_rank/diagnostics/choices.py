@@ -23,8 +23,8 @@ from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import Reads, in_rank_order, ranked_table
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
-from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of
-from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.metrics.metric import Metric, cutoff, parameters_of, tree_of
+from polars_rank.metrics.names import leaves_of, lower_is_better, output_name
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import Margin, compare
 from polars_rank.stats.results import deferred

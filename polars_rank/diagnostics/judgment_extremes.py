@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -83,7 +83,8 @@ class Extremes:
 
     def _rankings(self) -> pl.LazyFrame:
         """Return one row per ranking with its extremes, from the rows of its query in all runs."""
-        columns, given, frame = self.log.columns, self.log.given, self.log.source
+        columns, given = self.log.columns, self.log.given
+        frame = cast("pl.LazyFrame", self.log.source)
         schema, score = schema_of(frame), given["score"]
         scores = [score, score[1:]] if isinstance(score, str) else score.meta.root_names()
         read = {

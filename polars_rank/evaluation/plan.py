@@ -48,8 +48,9 @@ from polars_rank.frames.lengths import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics.analyses import fits_columns, has_threshold, of_scored_documents
 from polars_rank.metrics.expectations import expectation
-from polars_rank.metrics.metric import Metric, made_of, parameters_of, tree_of
+from polars_rank.metrics.metric import FILLED, REGISTER, Metric, parameters_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
+from polars_rank.metrics.names import named_in
 from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
 from polars_rank.metrics.user_columns import invalid_values
@@ -85,7 +86,8 @@ def per_query(log: Log) -> pl.LazyFrame:
         worst = ordering._replace(ties="worst")
         reverse = ordering.ties == "best" and worst in every and has_reverse(column.metric)
         metrics.setdefault(worst if reverse else ordering, []).append(column)
-    facts, tables = facts_of(log), []
+    facts = facts_of(log)
+    tables: list[pl.LazyFrame] = []
     for ordering, alike in metrics.items():
         # The first table has the facts, and warns about columns that no parameter names.
         unnamed = () if tables else log.columns.unnamed
@@ -215,12 +217,24 @@ def _value(column: Definition, log: Log) -> Value:
 def _check_expression(column: Definition) -> None:
     """Raise `ArgumentError` for an expression that does not follow the conventions."""
     metric, conventions = column.metric, column.conventions
-    for part in made_of(metric):
-        if _changes(conventions, part):
+    is_decided = isinstance(conventions.undefined, Mapping) and column.name in conventions.undefined
+    for full_name, leaf in named_in(metric).items():
+        name, filled, _ = full_name.partition(FILLED)
+        if _changes(conventions, name):
             raise ArgumentError(
-                f"expression {column.name!r} contains the metric {part}, which would not follow "
+                f"expression {column.name!r} contains the metric {name}, which would not follow "
                 f"the conventions {conventions.name!r}; evaluate the metric itself, and use its "
                 "column of the result"
+            )
+        counts = {"zero": 0, "one": 1}.get(conventions.counts_as(leaf))
+        can_be_null = (
+            REGISTER[leaf.function.__name__].undefined is not None or "irrelevant=" in name
+        )
+        if can_be_null and not filled and counts is not None and not is_decided:
+            raise ArgumentError(
+                f"expression {column.name!r} contains the metric {name} in a function of Polars, "
+                f"which would not count undefined values as {counts} (`undefined`); write "
+                f".fill_null({counts}) after the metric, or pass undefined='skip'"
             )
     reads = metric.meta.root_names()
     if any(name.startswith(OWN) for name in reads):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import re
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, wraps
 from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, cast, get_args
@@ -20,7 +19,7 @@ from polars_rank._params import (
     threshold,
     whole_number,
 )
-from polars_rank._polars import aliases, inner, is_elementwise, placeholder, with_replaced
+from polars_rank._polars import inner, is_elementwise
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.plans import IMMUTABLE, PLANS
@@ -37,11 +36,12 @@ P = ParamSpec("P")
 #: How `evaluate` aggregates the values of all rankings; "geometric" is for logarithms.
 Aggregate: TypeAlias = Literal["mean", "sum", "geometric"]
 
+#: What follows the name of a metric whose undefined values are replaced, and the methods that keep
+#: sums of counts sums.
+FILLED, _ADDITIVE = ".fill_null(", (None, "cast", "round")
+
 #: When the order of tied documents can change a value.
 OrderMatters: TypeAlias = Literal["always", "cutoff", "never"]
-
-#: Prefix of the alias by which a plain expression shows which metrics it contains.
-MADE_OF, SEPARATOR = "polars_rank:metric ", " & "
 
 _CONVENTIONS = (
     "The conventions of the call decide about ties, unjudged documents and undefined rankings: "
@@ -94,9 +94,11 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     A metric can be used like any Polars expression. `str(metric)` is its name, from which
     `evaluate` creates the same metric if all parameters can be written as text.
 
-    Sums, differences, products and quotients of metrics and numbers are metrics. `evaluate` adds
-    up counts such as `pr.num_retrieved()`, and also their sums, differences and multiples. It
-    averages all other metrics, including products and quotients of counts, over the rankings.
+    Sums, differences, products and quotients of metrics and numbers are metrics, and so are
+    comparisons with numbers and elementwise methods, such as `m >= 0.5` and `m.clip(0, 1)`.
+    `evaluate` adds up counts such as `pr.num_retrieved()`, and also their sums, differences and
+    multiples. It averages all other metrics, including products and quotients of counts, over the
+    rankings.
 
     In a notebook, a metric displays its formula, parameters and source.
     """
@@ -119,7 +121,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         )
         #: How `evaluate` aggregates the values of all rankings.
         self.aggregate: Aggregate = self.definition.aggregate if self.definition else "mean"
-        if self.parts and not self._is_ratio():
+        if self.parts and not self._is_ratio() and self.arguments.get("method") in _ADDITIVE:
             self.aggregate = self.parts[0].aggregate
         self.output_name: str = alias or str(self)
         if not self.parts and self.definition is None:
@@ -142,23 +144,19 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         }
 
     @property
-    def _pyexpr(self) -> Any:  # type: ignore[override]
-        """The expression in Polars' engine, built when the metric is used as an expression."""
-        return inner(self._marked.alias(self.output_name))
+    def expr(self) -> pl.Expr:
+        """The metric as a plain expression over the ranked table, in which metrics are named."""
+        if self.parts and self.function is not _fill_null:
+            return expression(self.function(**self._with(lambda part: UserExpression(part.expr))))
+        plain, suffix = expression(self.tree), str(self).partition(FILLED)
+        for leaf in self.leaves:
+            plain = plain.alias(f"{leaf}{suffix[1]}{suffix[2]}")
+        return plain
 
     @property
-    def _marked(self) -> pl.Expr:
-        """The metric as an expression that shows its leaves, with places for what they count as."""
-        if self.parts and self.function is not _fill_null:
-            return expression(
-                self.function(**self._with(lambda part: UserExpression(part._marked)))
-            )
-        plain = expression(self.tree)
-        if self.definition is not None and (
-            self.definition.undefined is not None or self.arguments.get("irrelevant") is not None
-        ):
-            plain = plain.fill_null(placeholder(str(self)))
-        return plain.alias(MADE_OF + SEPARATOR.join(map(str, self.leaves)))
+    def _pyexpr(self) -> Any:  # type: ignore[override]
+        """The expression in Polars' engine, built when the metric is used as an expression."""
+        return inner(self.expr.alias(self.output_name))
 
     @cached_property
     def tree(self) -> Value:
@@ -246,6 +244,11 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return Metric(self.function, {**self.arguments, "k": whole_number("k", k)})
 
     def __str__(self) -> str:
+        if self.function is _method_of:
+            metric, method, *values = self.arguments.values()
+            if method in _OPERATORS:
+                return f"({metric} {_OPERATORS[method]} {values[0]})"
+            return f"{metric}.{method}({', '.join(map(str, values))})"
         if self.parts:
             return _FORMS[self.function].format(**self.arguments)
         defaults = _defaults(self.function)
@@ -312,16 +315,31 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             return Metric(_fill_null, {"left": self, "right": value}, self.output_name)
         return super().fill_null(value, strategy, limit)
 
-    def round(self, decimals: int = 0, mode: Any = "half_to_even") -> Metric:
-        """Return the metric rounded to a number of decimals."""
-        made = {"metric": self, "decimals": decimals, "mode": mode}
-        return Metric(_round, made, self.output_name)
 
-    def cast(self, dtype: Any, *, strict: bool = True, wrap_numerical: bool = False) -> Metric:
-        """Return the metric cast to another data type."""
-        made = {"metric": self, "dtype": dtype, "strict": strict, "wrap": wrap_numerical}
-        return Metric(_cast, made, self.output_name)
+def _elementwise_method(name: str) -> Callable[..., pl.Expr]:
+    """Return a method of expressions that, given numbers, returns a metric."""
+    plain = getattr(pl.Expr, name)
+    parameters = inspect.signature(plain)
 
+    @wraps(plain)
+    def method(self: Metric, *args: Any, **kwargs: Any) -> pl.Expr:
+        _, *given = parameters.bind(self, *args, **kwargs).arguments.items()
+        if any(isinstance(value, (pl.Expr, str)) for key, value in given if key != "mode"):
+            return cast("pl.Expr", plain(self, *args, **kwargs))
+        made = {"metric": self, "method": name, **dict(given)}
+        return Metric(_method_of, made, self.output_name)
+
+    return method
+
+
+#: Operators by the names of their methods.
+_OPERATORS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">",
+              "__ge__": ">=", "__pow__": "**"}  # fmt: skip
+for _name in (
+    *_OPERATORS, *("abs", "cast", "ceil", "clip", "exp", "floor", "log", "log10", "log1p"),
+    *("pow", "round", "sign", "sqrt"),
+):  # fmt: skip
+    setattr(Metric, _name, _elementwise_method(_name))
 
 IMMUTABLE.add(Metric)
 
@@ -462,7 +480,7 @@ def tree_of(metric: pl.Expr) -> Value:
 
 def direction(metric: pl.Expr) -> int:
     """Return 1 if a higher value of a metric is better, -1 if a lower one is, 0 if unknown."""
-    if not isinstance(metric, Metric):
+    if not isinstance(metric, Metric) or metric.arguments.get("method") not in _ADDITIVE:
         return 0
     if not metric.parts:
         return 0 if metric.definition is None else -1 if metric.definition.lower_is_better else 1
@@ -511,47 +529,6 @@ def parameters_of(metric: Metric | Definition[...]) -> Mapping[str, Any]:
     return _defaults(metric.function)
 
 
-def made_of(expression: pl.Expr) -> list[str]:
-    """Return the names of the metrics that a plain expression contains."""
-    return [name for names in aliases(expression, MADE_OF) for name in names.split(SEPARATOR)]
-
-
-def leaves_of(metric: pl.Expr) -> list[Metric]:
-    """Return the single metrics that a metric or an expression combines."""
-    return metric.leaves if isinstance(metric, Metric) else [*_named_leaves(metric).values()]
-
-
-def _named_leaves(expression: pl.Expr) -> dict[str, Metric]:
-    """Return the single metrics in a plain expression by name, with parameters that are numbers."""
-    found = {}
-    for name in dict.fromkeys(made_of(expression)):
-        function, numbers = re.split(r"[(@]", name, maxsplit=1)[0], _NUMBERS.findall(name)
-        if function in REGISTER:
-            found[name] = Metric(
-                REGISTER[function].function, {key: float(number) for key, number in numbers}
-            )
-    return found
-
-
-def with_filled(metric: pl.Expr, counted: Callable[[Metric], float | None]) -> pl.Expr:
-    """Return an expression of metrics in which their undefined values are replaced.
-
-    `counted` returns the value of a single metric, or None if it stays null.
-    """
-    if isinstance(metric, Metric):
-        return metric.filled(counted) if metric.parts else metric
-    values = {name: counted(leaf) for name, leaf in _named_leaves(metric).items()}
-    known = {name: each for name, each in values.items() if each is not None}
-    try:
-        return with_replaced(metric, known)
-    except pl.exceptions.ComputeError as error:
-        raise ArgumentError(
-            f"an expression of {', '.join(known)} has a Python function that cannot be pickled, so "
-            "undefined values of the metrics in it cannot be replaced before it is called "
-            f"({error}); use expressions of Polars, or pass undefined='null'"
-        ) from error
-
-
 def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
     """Return an unpickled metric, given its definition, or its function if it combines others."""
     if not hasattr(made_by, "function"):
@@ -593,9 +570,6 @@ def _shown(metric: Metric) -> str:
     ]
     return "\n\n".join(part for part in parts if part)
 
-
-#: Parameters in the name of a metric that are numbers.
-_NUMBERS = re.compile(r"(\w+)=(-?[\d.]+(?:e-?\d+)?)(?=[,)])")
 
 #: Functions that check parameters of many metrics and return the checked value.
 _CHECKED: dict[str, Callable[[Any], Any]] = {
@@ -677,12 +651,8 @@ def _fill_null(left: Value, right: float) -> Value:
     return left.fill_null(right)
 
 
-def _round(metric: Value, decimals: int, mode: Any) -> Value:
-    return metric.map(pl.Expr.round, decimals=decimals, mode=mode)
-
-
-def _cast(metric: Value, dtype: Any, *, strict: bool, wrap: bool) -> Value:
-    return metric.map(pl.Expr.cast, dtype=dtype, strict=strict, wrap_numerical=wrap)
+def _method_of(metric: Value, method: str, **parameters: Any) -> Value:
+    return metric.map(getattr(pl.Expr, method), **parameters)
 
 
 #: Formats of the names of metrics that combine others.
@@ -691,7 +661,5 @@ _FORMS: dict[Callable[..., Value], str] = {
     _subtract: "({left} - {right})",
     _multiply: "({left} * {right})",
     _divide: "({left} / {right})",
-    _fill_null: "{left}.fill_null({right})",
-    _round: "{metric}.round({decimals})",
-    _cast: "{metric}.cast({dtype})",
+    _fill_null: "{left}" + FILLED + "{right})",
 }

@@ -15,6 +15,7 @@ import polars as pl
 
 from polars_rank import discounts, gains
 from polars_rank._params import public
+from polars_rank._polars import inputs
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.metrics.aliases import (
     ALIASES,
@@ -23,7 +24,15 @@ from polars_rank.metrics.aliases import (
     OF_GENERATION,
     OTHER_MEANINGS,
 )
-from polars_rank.metrics.metric import FORGET, REGISTER, Metric, bounds, direction, written
+from polars_rank.metrics.metric import (
+    FILLED,
+    FORGET,
+    REGISTER,
+    Metric,
+    bounds,
+    direction,
+    written,
+)
 from polars_rank.metrics.spellings import (
     expanded,
     find,
@@ -368,3 +377,35 @@ def _value(node: ast.expr) -> Any:
         named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
         return _CALLS[node.func.id](*map(_value, node.args), **named)
     return ast.literal_eval(node)
+
+
+def leaves_of(metric: pl.Expr) -> list[Metric]:
+    """Return the single metrics that a metric or an expression combines."""
+    return metric.leaves if isinstance(metric, Metric) else [*named_in(metric).values()]
+
+
+def named_in(expression: pl.Expr) -> dict[str, Metric]:
+    """Return the single metrics in a plain expression, by name.
+
+    Names of metrics whose undefined values are replaced end as in "ndcg@10.fill_null(0)". A metric
+    whose parameters have no text is returned without them.
+    """
+    found, pending = {}, [expression]
+    while pending:
+        part = pending.pop()
+        pending += inputs(part)
+        if part.meta.has_multiple_outputs():
+            continue
+        output = str(part.meta.output_name(raise_if_undetermined=False))
+        name, filled, value = output.partition(FILLED)
+        function = REGISTER.get(re.split("[(@]", name, maxsplit=1)[0])
+        if function is None:
+            continue
+        try:
+            single = read(name)
+        except ArgumentError:
+            single = Metric(function.function, {})
+        made = single.fill_null(ast.literal_eval(value.removesuffix(")"))) if filled else single
+        if "(" in name or part.meta.eq(made.expr):
+            found[output] = single
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +134,12 @@ EXPRESSIONS: list[tuple[pl.Expr, float, float | None]] = [
     ((2 * RECALL).floor(), 1, 0),
     (RECALL.round(), 0, 0),
     ((2 * RECALL).cast(pl.Int64), 1, 0),
-    (pl.when(RECALL > 0).then(pl.lit(2.0)).otherwise(RECALL + 5), 2, 5),
-    (pl.max_horizontal(RECALL, pr.precision(1)), 1, 0),
-    (
-        RECALL.map_batches(lambda values: values + 1, return_dtype=pl.Float64, returns_scalar=True),
-        3 / 2,
-        1,
-    ),
+    (RECALL**2, 1 / 4, 0),
+    (RECALL.exp().log1p().abs(), math.log1p(math.exp(1 / 2)), math.log(2)),
+    # Functions of Polars need metrics that say what they count as.
+    (pl.when(RECALL.fill_null(0) > 0).then(2.0).otherwise(RECALL.fill_null(0) + 5), 2, 5),
+    (pl.max_horizontal(RECALL.fill_null(0), pr.precision(1).fill_null(0)), 1, 0),
+    (pl.max_horizontal(1 - RECALL.fill_null(1), pr.num_relevant()), 2, 0),
     # `fill_null` says what its metric counts as.
     (RECALL.fill_null(1 / 3), 1 / 2, 1 / 3),
     (1 - RECALL.fill_null(1 / 3), 1 / 2, 2 / 3),
@@ -182,29 +180,43 @@ def test_expressions_stream(tmp_path: Path) -> None:
         ({"*": "skip"}, None, 1 / 2), ({}, 1, 3 / 4),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("make", [lambda: 1 - RECALL, lambda: pl.lit(1.0) - RECALL])
-def test_rules(undefined: Any, b: float | None, mean: float | None, make: Any) -> None:
-    metric = make().alias("x")
+def test_rules(undefined: Any, b: float | None, mean: float | None) -> None:
+    metric = (1 - RECALL).alias("x")
     assert pr.per_query(TWO, metric, undefined=undefined)["x"].to_list() == [1 / 2, b]
     assert pr.evaluate(TWO, metric, undefined=undefined)["x"].item() == mean
 
 
-def test_functions_that_cannot_be_pickled_raise() -> None:
-    lock = threading.Lock()
+GAIN = pr.ndcg(2, gain=lambda label: label * 2)
+UNDECIDED = [
+    pl.max_horizontal(RECALL, pr.precision(1)),
+    pl.when(RECALL > 0).then(2.0).otherwise(RECALL),
+    pl.coalesce(RECALL.alias("r"), 1.0),
+    RECALL.map_batches(lambda values: values, return_dtype=pl.Float64, returns_scalar=True),
+    pl.lit(1.0) - GAIN,
+    pl.max_horizontal(pr.precision(2, irrelevant="null"), 0.5),
+]
 
-    def function(values: pl.Series) -> pl.Series:
-        with lock:
-            return values
 
-    metric = RECALL.map_batches(function, return_dtype=pl.Float64, returns_scalar=True)
-    with pytest.raises(pr.errors.ArgumentError, match=r"of recall@2 has .* undefined='null'"):
+@pytest.mark.parametrize("expression", UNDECIDED)
+def test_functions_of_polars_say_what_metrics_count_as(expression: pl.Expr) -> None:
+    metric = expression.alias("x")
+    with pytest.raises(pr.errors.ArgumentError, match=r"'x' contains the metric .* as 0 .*\.fill_"):
         pr.evaluate(TWO, metric)
-    assert pr.per_query(TWO, metric, undefined="null").to_series(-1).to_list() == [1 / 2, None]
+    for undefined in ("skip", "null", {"x": "zero"}):
+        assert pr.per_query(TWO, metric, undefined=undefined).height == 2
+
+
+def test_names_of_metrics_in_own_expressions() -> None:
+    own = pl.col("label").sum().alias("recall@2") + pl.col("label").len().alias("ndcg")
+    assert pr.per_query(TWO, own.alias("x"))["x"].to_list() == [
+        labels["label"].sum() + labels.height
+        for _, labels in TWO.group_by("query", maintain_order=True)
+    ]
 
 
 def test_logarithms_count_as_that_of_their_floor() -> None:
     metric = pr.metrics.log_average_precision(floor=1e-3)
-    for each in (metric, metric.round(12), metric + pl.lit(0.0)):
+    for each in (metric, metric.round(12)):
         values = pr.per_query(TWO, each.alias("x"))["x"]
         assert values[1] == pytest.approx(pl.select(pl.lit(1e-3).log()).item())
 

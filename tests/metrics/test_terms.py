@@ -208,7 +208,11 @@ def test_aggregates_of_combined_counts() -> None:
 
 
 def test_expressions_of_metrics_with_conventions_raise() -> None:
-    made = pr.ndcg(2).log().alias("x")
+    by_method = pr.ndcg(2).clip(0.1)
+    values = pr.per_query(LOG, pr.ndcg(2), conventions="lightgbm").to_series(-1)
+    found = pr.evaluate(LOG, by_method, conventions="lightgbm").item(0, -1)
+    assert found == pytest.approx(values.clip(0.1).mean())
+    made = pl.max_horizontal(pr.ndcg(2).fill_null(0), 0.1).alias("x")
     assert pr.evaluate(LOG, made)["x"].item() is not None
     with pytest.raises(
         pr.errors.ArgumentError, match="would not follow the conventions 'LightGBM'"
