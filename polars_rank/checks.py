@@ -103,7 +103,7 @@ def raise_failed(
     """
     if not checks:
         return table.drop(FAILED)
-    warned: set[tuple[int, int]] = set()  # pairs of execution of the plan and check
+    warned: dict[int, set[int]] = {}  # the checks by the execution of the plan
     warns = any(check.warns for check in checks)
     flagged = table.with_columns(run_number().alias(_RUN)) if warns else table
 
@@ -122,8 +122,11 @@ def raise_failed(
                 if failing.can_be_counted and log is not None:
                     details = partial(findings, log, checks)
                 raise DataError(failing.message + where_text, details=details)
-            if (row[_RUN], number) not in warned:  # one warning for all batches
-                warned.add((row[_RUN], number))
+            if row[_RUN] not in warned:  # a plan may be kept: forget earlier executions
+                warned.clear()
+            of_run = warned.setdefault(row[_RUN], set())
+            if number not in of_run:  # one warning for all batches
+                of_run.add(number)
                 where_text = f"; as in {where}" if where else ""
                 warn(failing.message + where_text)
         return batch

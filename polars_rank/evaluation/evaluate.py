@@ -78,7 +78,8 @@ def evaluate(
         Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
     weight
         Column of weights, 0 or more, such as the traffic of the query. It has one value per
-        ranking.
+        ranking. Means do not depend on the order of rows as long as the weights sum to less than
+        2^33, about 8.6 billion; above, their last digits may.
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     progress
