@@ -55,232 +55,42 @@ with functions and metrics as methods.
 from polars_rank import _startup  # noqa: F401
 
 # isort: split
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import polars as pl
 
 from polars_rank.frames.engines import ENGINES, Engine
 
-if TYPE_CHECKING:
-    from polars_rank import (
-        catalog,
-        clicks,
-        conventions,
-        datasets,
-        diagnostics,
-        discounts,
-        errors,
-        gains,
-        judges,
-        metrics,
-        plot,
-        stats,
-        terms,
-        training,
-        trec,
-    )
-    from polars_rank.conformance.identification import identify
-    from polars_rank.conformance.referee import referee
-    from polars_rank.conventions import Conventions
-    from polars_rank.evaluation.curves import grouped_auc, pr_curve, rank_curve
-    from polars_rank.evaluation.evaluate import evaluate, per_query
-    from polars_rank.evaluation.ranking import rank
-    from polars_rank.explanation import explain, explain_difference
-    from polars_rank.fusion.fuse import fuse
-    from polars_rank.fusion.parameters import Fusion
-    from polars_rank.fusion.tuning import tune_fusion
-    from polars_rank.gates.gate import gate
-    from polars_rank.gates.rules import Rule
-    from polars_rank.gates.verdicts import check
-    from polars_rank.io.arrays import from_arrays
-    from polars_rank.io.chunks import collapse
-    from polars_rank.io.dicts import from_dicts
-    from polars_rank.io.formats import scan_judgments, scan_run
-    from polars_rank.io.judgments import join_judgments
-    from polars_rank.io.lists import from_lists
-    from polars_rank.io.parquet import scan_log
-    from polars_rank.io.spans import join_spans
-    from polars_rank.metrics import (
-        alpha_ndcg,
-        average_precision,
-        bpref,
-        cg,
-        dcg,
-        err,
-        f1,
-        fall_out,
-        fbeta,
-        hit_rate,
-        ideal_dcg,
-        intra_list_diversity,
-        judged,
-        ndcg,
-        num_relevant,
-        num_relevant_retrieved,
-        num_retrieved,
-        precision,
-        r_precision,
-        rbp,
-        recall,
-        reciprocal_rank,
-        roc_auc,
-        unjudged,
-    )
-    from polars_rank.metrics.listing import list_metrics
-    from polars_rank.metrics.metric import Metric, define_metric
-    from polars_rank.metrics.names import metric
-    from polars_rank.namespace import Ranking
-    from polars_rank.reporting.page import report
-    from polars_rank.stats.comparison import compare
-    from polars_rank.stats.flat import flat
-    from polars_rank.stats.leaderboards import leaderboard
-    from polars_rank.stats.planning import power
-    from polars_rank.stats.summary import summarize
-
 __version__ = "0.1.0"
 
-
-__all__ = [
-    "Conventions",
-    "Fusion",
-    "Metric",
-    "Ranking",
-    "Rule",
-    "catalog",
-    "check",
-    "clicks",
-    "collapse",
-    "compare",
-    "conventions",
-    "datasets",
-    "define_metric",
-    "diagnostics",
-    "discounts",
-    "errors",
-    "evaluate",
-    "explain",
-    "explain_difference",
-    "flat",
-    "from_arrays",
-    "from_dicts",
-    "from_lists",
-    "fuse",
-    "gains",
-    "gate",
-    "grouped_auc",
-    "identify",
-    "join_judgments",
-    "join_spans",
-    "judges",
-    "leaderboard",
-    "list_metrics",
-    "metric",
-    "metrics",
-    "per_query",
-    "plot",
-    "power",
-    "pr_curve",
-    "rank",
-    "rank_curve",
-    "referee",
-    "report",
-    "scan_judgments",
-    "scan_log",
-    "scan_run",
-    "stats",
-    "summarize",
-    "terms",
-    "training",
-    "trec",
-    "tune_fusion",
-]
-#: The metrics that people write by hand; `metrics` has all of them.
-__all__ += [
-    "alpha_ndcg",
-    "average_precision",
-    "bpref",
-    "cg",
-    "dcg",
-    "err",
-    "f1",
-    "fall_out",
-    "fbeta",
-    "hit_rate",
-    "ideal_dcg",
-    "intra_list_diversity",
-    "judged",
-    "ndcg",
-    "num_relevant",
-    "num_relevant_retrieved",
-    "num_retrieved",
-    "precision",
-    "r_precision",
-    "rbp",
-    "recall",
-    "reciprocal_rank",
-    "roc_auc",
-    "unjudged",
-]
-
-_SUBMODULES = (
-    "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
-    "judges", "metrics", "plot", "stats", "terms", "training", "trec",
-)  # fmt: skip
-#: Modules of the functions and classes. A name is imported on first use, so that a program imports
-#: what it calls. Metrics are in `metrics`.
+#: Modules of the public names, which the stub lists for type checkers. A name is imported on first
+#: use, so that a program imports what it calls.
 _MODULES = {
-    "Conventions": "conventions",
-    "Fusion": "fusion.parameters",
-    "Metric": "metrics.metric",
-    "Ranking": "namespace",
-    "Rule": "gates.rules",
-    "check": "gates.verdicts",
-    "collapse": "io.chunks",
-    "compare": "stats.comparison",
-    "define_metric": "metrics.metric",
-    "evaluate": "evaluation.evaluate",
-    "explain": "explanation",
-    "explain_difference": "explanation",
-    "flat": "stats.flat",
-    "from_arrays": "io.arrays",
-    "from_dicts": "io.dicts",
-    "from_lists": "io.lists",
-    "fuse": "fusion.fuse",
-    "gate": "gates.gate",
-    "grouped_auc": "evaluation.curves",
-    "identify": "conformance.identification",
-    "join_judgments": "io.judgments",
-    "join_spans": "io.spans",
-    "leaderboard": "stats.leaderboards",
-    "list_metrics": "metrics.listing",
-    "metric": "metrics.names",
-    "per_query": "evaluation.evaluate",
-    "power": "stats.planning",
-    "pr_curve": "evaluation.curves",
-    "rank": "evaluation.ranking",
-    "rank_curve": "evaluation.curves",
-    "referee": "conformance.referee",
-    "report": "reporting.page",
-    "scan_judgments": "io.formats",
-    "scan_log": "io.parquet",
-    "scan_run": "io.formats",
-    "summarize": "stats.summary",
-    "tune_fusion": "fusion.tuning",
+    name: module
+    for module, name in re.findall(
+        r"^from (\S+) import \w+ as (\w+)$",
+        Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
 }
+_SUBMODULES = [name for name, module in _MODULES.items() if module == "polars_rank"]
 
-if not TYPE_CHECKING:  # type checkers know the names from the imports above
+__all__ = [*_MODULES]  # noqa: PLE0604  (names)
 
-    def __getattr__(name: str) -> Any:
-        if name in _SUBMODULES:
-            return import_module(f"polars_rank.{name}")
-        if name not in __all__:
-            advice = _advice(name)
-            remedy = f"; {advice}" if advice else ""
-            raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
-        value = getattr(import_module(f"polars_rank.{_MODULES.get(name, 'metrics')}"), name)
-        globals()[name] = value
-        return value
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"polars_rank.{name}")
+    if name not in _MODULES:
+        advice = _advice(name)
+        remedy = f"; {advice}" if advice else ""
+        raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def _advice(name: str) -> str:
