@@ -16,7 +16,7 @@ from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
 from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import framed
-from polars_rank.metrics.names import Metrics
+from polars_rank.metrics.names import Metrics, listed
 
 
 @framed
@@ -121,8 +121,8 @@ def evaluate(
     summarize : Means with confidence intervals, and the number of undefined rankings.
     """
     log = Log.of(
-        frame, metrics, query=query, doc=doc, score=score, label=label, position=position, run=run,
-        by=by, weight=weight, conventions=conventions, progress=progress, **definitions,
+        frame, listed(metrics), query=query, doc=doc, score=score, label=label, position=position,
+        run=run, by=by, weight=weight, conventions=conventions, progress=progress, **definitions,
     )  # fmt: skip
     log.check_names(["queries"])
     means = Means.of(log)
@@ -242,8 +242,8 @@ def per_query(
     in which Spark reads the rows.
     """
     log = Log.of(
-        frame, metrics, query=query, doc=doc, score=score, label=label, position=position, run=run,
-        by=by, keep=keep, conventions=conventions, progress=progress, **definitions,
+        frame, listed(metrics), query=query, doc=doc, score=score, label=label, position=position,
+        run=run, by=by, keep=keep, conventions=conventions, progress=progress, **definitions,
     )  # fmt: skip
     log.check_names()
 
