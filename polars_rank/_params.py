@@ -144,7 +144,7 @@ def unknown_parameter(function: str, name: str, available: Iterable[str]) -> Arg
     if name in _CUTOFFS and "k" not in names and "metrics" in names:
         remedy = "; the cutoff is part of the metric, e.g. 'ndcg@10'"
     error = ArgumentError(f"{function}() has no parameter `{name}`{remedy}")
-    error.available = names
+    error.parameter, error.available = name, names
     return error
 
 
@@ -237,7 +237,7 @@ def public(function: F) -> F:
         except RankError as error:
             if isinstance(error, ArgumentError) and error.available:  # from an inner function
                 names = [*_parameters(function).names, *error.available]
-                error = unknown_parameter(_name(function), error.parameters[0], names)
+                error = unknown_parameter(_name(function), error.parameter, names)
             raise error.with_traceback(None) from error.__cause__
 
     return cast("F", checked)

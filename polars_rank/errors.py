@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-import re
 import sys
 import warnings
 from dataclasses import dataclass
@@ -35,18 +34,15 @@ _MIN_ABBREVIATION = 3
 class RankError(ValueError):
     """Base class of all errors that polars_rank raises."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(f"`{parameter}` {message}" if parameter else message)
+        #: The parameter that the message starts with, or an empty string.
+        self.parameter = parameter
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to unpickle the error: without its constructor, which may need more."""
         attributes = {name: value for name, value in vars(self).items() if name != "_details"}
         return copyreg.__newobj__, (type(self), *self.args), attributes  # type: ignore[attr-defined]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that the message has in backticks."""
-        return _parameters_in(str(self))
 
 
 class ArgumentError(RankError):
@@ -122,11 +118,6 @@ class GateFailed(RankError):  # noqa: N818  (an outcome, not a malfunction)
 class RankWarning(UserWarning):
     """Warning about a result that may mislead."""
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that the message has in backticks."""
-        return _parameters_in(str(self))
-
 
 class UnmatchedIds(RankWarning):
     """Ids of rankings and judgments that never match; commands raise it as an error."""
@@ -167,11 +158,6 @@ def _package(frame: FrameType) -> str:
 
 class MissingExtraError(RankError, ImportError):
     """An optional dependency is not installed."""
-
-
-def _parameters_in(message: str) -> tuple[str, ...]:
-    """Return the parameters that a message has in backticks, other than in values of rows."""
-    return tuple(dict.fromkeys(re.findall(r"`(\w+)`", re.sub(r"\{.*?\}", "", message))))
 
 
 def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:

@@ -353,7 +353,7 @@ def test_an_unknown_parameter_names_the_similar_one() -> None:
         unknown = f"{name.rpartition('.')[2]}() has no parameter `{last}_name`"
         assert str(error).startswith(unknown)
         assert not last or f"Did you mean `{last}`" in str(error)
-        assert error.parameters[0] == f"{last}_name"
+        assert error.parameter == f"{last}_name"
 
 
 def test_a_call_without_arguments_names_those_that_it_needs() -> None:

@@ -39,7 +39,7 @@ ERRORS: dict[str, Callable[[], pr.errors.RankError]] = {
     "a failed gate": failed_gate,
     "invalid rows": invalid_rows,
     "details that are not counted": lambda: pr.errors.DataError("rows", details=lambda: []),
-    "an argument": lambda: pr.errors.ArgumentError("`k` must be positive"),
+    "an argument": lambda: pr.errors.ArgumentError("must be positive", "k"),
     "a missing package": lambda: pr.errors.MissingExtraError("package 'x' is not installed"),
     "a schema": lambda: pr.errors.SchemaError("column 'x' not found"),
     "a source": lambda: pr.errors.SourceError("cannot read 'x'"),
@@ -51,7 +51,7 @@ def test_errors_survive_pickling(name: str) -> None:
     error = ERRORS[name]()
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is type(error)
-        assert (str(again), again.parameters) == (str(error), error.parameters)
+        assert (str(again), again.parameter) == (str(error), error.parameter)
         if isinstance(error, pr.errors.GateFailed):
             assert_frame_equal(again.verdicts, error.verdicts)
         if isinstance(error, pr.errors.DataError):

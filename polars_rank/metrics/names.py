@@ -118,7 +118,7 @@ def naming(parameter: str) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        if error.parameters:  # of the metric itself
+        if error.parameter:  # of the metric itself
             raise
         raise ArgumentError(f"`{parameter}`: {error}") from None
 
