@@ -23,8 +23,7 @@ from polars_rank.metrics.metric import (
     parameters_of,
     with_filled,
 )
-from polars_rank.metrics.names import output_name, resolve
-from polars_rank.metrics.spellings import find
+from polars_rank.metrics.names import find, output_name, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
