@@ -40,11 +40,10 @@ from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.lengths import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics.analyses import fits_columns
-from polars_rank.metrics.expectations import expectation
+from polars_rank.metrics.expectations import expectation, has_reverse, reverse
 from polars_rank.metrics.metric import Metric, made_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.nodes import Value
-from polars_rank.metrics.ties import has_reverse, reverse
 
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:

@@ -372,16 +372,20 @@ def average_precision(
     Buckley & Voorhees, Evaluating evaluation measure stability, 2000.
     """
     one_of("norm", norm, ("R", "min", "retrieved", "hits"))
+    return normalized(t.at_hits(lambda rank, hits: hits / rank, k, rel).sum(), k, norm, rel)
+
+
+def normalized(total: Value, k: int | None, norm: str, rel: float | None) -> Value:
+    """Return a sum of precisions, divided as in average precision."""
     wanted = t.num_relevant(rel)
     if norm == "retrieved":
         wanted = least(t.num_retrieved(k), wanted)
-    precisions = t.at_hits(lambda rank, hits: hits / rank, k, rel)
     divisor = wanted
-    if norm == "min":
+    if norm == "min" and k is not None:
         divisor = wanted.clip(high=k)
     if norm == "hits":
         divisor = t.top(t.relevant(rel), k).count().clip(1)
-    return where(wanted > 0, precisions.sum() / divisor)
+    return where(wanted > 0, total / divisor)
 
 
 def share_of_top(condition: Term, k: int | None, depth: Literal["k", "retrieved"]) -> Value:
