@@ -16,9 +16,8 @@ from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import DOCUMENT
 from polars_rank.evaluation.stages import Needs
-from polars_rank.metrics.analyses import has_threshold, of_scored_documents
+from polars_rank.metrics.analyses import has_threshold, invalid_values, of_scored_documents
 from polars_rank.metrics.metric import Metric, parameters_of, tree_of
-from polars_rank.metrics.user_columns import invalid_values
 
 #: What joins a column of another table to the log, by the parameter of a metric that names the
 #: column.

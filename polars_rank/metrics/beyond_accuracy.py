@@ -20,14 +20,9 @@ from polars_rank.metrics.nodes import term_of
 from polars_rank.metrics.terms import RANK, Term, Value, ratio, where
 
 __all__ = [
-    "long_tail_share",
-    "novelty",
-    "popularity",
-    "serendipity",
-    "surprisal",
-    "unexpectedness",
+    "long_tail_share", "novelty", "popularity", "serendipity", "surprisal", "unexpectedness",
     "unseen_share",
-]
+]  # fmt: skip
 
 #: What a document without the attribute counts as.
 Unknown: TypeAlias = Literal["skip", "zero", "max", "error"]
@@ -39,11 +34,7 @@ _NONE_KNOWN = f"{_NONE_RETRIEVED}, or none of the first k is known and `unknown`
 
 
 @define_metric(
-    high=None,
-    undefined=_NONE_KNOWN,
-    skipped=True,
-    order_matters="cutoff",
-    expected=False,
+    high=None, undefined=_NONE_KNOWN, skipped=True, order_matters="cutoff", expected=False
 )
 def novelty(
     k: int | None = None,
@@ -102,12 +93,7 @@ def novelty(
     return _mean(information, k, "share", share, unknown=unknown, depth=depth, largest=largest)
 
 
-@define_metric(
-    undefined=_NONE_KNOWN,
-    skipped=True,
-    order_matters="cutoff",
-    expected=False,
-)
+@define_metric(undefined=_NONE_KNOWN, skipped=True, order_matters="cutoff", expected=False)
 def surprisal(
     k: int | None = None,
     *,
@@ -346,12 +332,7 @@ def popularity(
     return _mean(term, k, "interactions", interactions, unknown=unknown, depth=depth)
 
 
-@define_metric(
-    undefined=_NONE_KNOWN,
-    skipped=True,
-    order_matters="cutoff",
-    expected=False,
-)
+@define_metric(undefined=_NONE_KNOWN, skipped=True, order_matters="cutoff", expected=False)
 def long_tail_share(
     k: int | None = None,
     *,

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 __all__ = [
-    "calibration",
-    "category_count",
-    "category_entropy",
-    "intra_list_diversity",
-    "max_share",
-]
+    "calibration", "category_count", "category_entropy", "intra_list_diversity", "max_share",
+]  # fmt: skip
 
 _NO_CATEGORY = "no document among the first k has a category"
 

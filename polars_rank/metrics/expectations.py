@@ -22,7 +22,6 @@ from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.analyses import leaves, reads_order, weighted
-from polars_rank.metrics.cascade_models import power_of_two, share_of_grades, stop_probability
 from polars_rank.metrics.expressions import IS_RETRIEVED, conditional, of_lists
 from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.nodes import (
@@ -47,7 +46,12 @@ from polars_rank.metrics.nodes import (
 )
 from polars_rank.metrics.relevance import normalized
 from polars_rank.metrics.terms import LABEL, RETRIEVED, least, quotient, where
-from polars_rank.metrics.user_models import persistence
+from polars_rank.metrics.user_models import (
+    persistence,
+    power_of_two,
+    share_of_grades,
+    stop_probability,
+)
 
 POSITION, FIRST, LAST = Field("position"), Field("first"), Field("last")
 _BEGIN, _END, _REVERSE = Field("begin"), Field("end"), Field("reverse")

@@ -15,15 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "coverage_error",
-    "label_ranking_average_precision",
-    "label_ranking_loss",
-    "pair_accuracy",
-    "partial_auc",
-    "pr_auc",
-    "roc_auc",
-    "top_k_accuracy",
-]
+    "coverage_error", "label_ranking_average_precision", "label_ranking_loss", "pair_accuracy",
+    "partial_auc", "pr_auc", "roc_auc", "top_k_accuracy",
+]  # fmt: skip
 
 
 @define_metric(

@@ -17,13 +17,7 @@ from polars_rank.metrics.terms import RANK, Value, ratio, where
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "binary_g",
-    "eleven_point",
-    "interpolated_precision",
-    "log_average_precision",
-    "yaap",
-]
+__all__ = ["binary_g", "eleven_point", "interpolated_precision", "log_average_precision", "yaap"]
 
 Rounding = Literal["up", "nearest"]
 

@@ -10,17 +10,9 @@ from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.terms import Term, Value, least, ratio, where
 
 __all__ = [
-    "average_precision",
-    "f1",
-    "fbeta",
-    "full_recall",
-    "hit_rate",
-    "precision",
-    "r_precision",
-    "recall",
-    "recall_capped",
-    "relative_precision",
-]
+    "average_precision", "f1", "fbeta", "full_recall", "hit_rate", "precision", "r_precision",
+    "recall", "recall_capped", "relative_precision",
+]  # fmt: skip
 
 
 @define_metric(

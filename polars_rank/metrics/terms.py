@@ -49,36 +49,11 @@ if TYPE_CHECKING:
     from polars_rank.gains import Gain
 
 __all__ = [
-    "DOC",
-    "IDEAL_RANK",
-    "JUDGED",
-    "LABEL",
-    "RANK",
-    "RETRIEVED",
-    "SCORE",
-    "Term",
-    "Value",
-    "at_hits",
-    "batch",
-    "column",
-    "each",
-    "fold",
-    "gain",
-    "ideal_top",
-    "in_any_order",
-    "in_ideal_order",
-    "in_order",
-    "least",
-    "most",
-    "num_documents",
-    "num_relevant",
-    "num_retrieved",
-    "ratio",
-    "relevant",
-    "require",
-    "top",
-    "where",
-]
+    "DOC", "IDEAL_RANK", "JUDGED", "LABEL", "RANK", "RETRIEVED", "SCORE", "Term", "Value",
+    "at_hits", "batch", "column", "each", "fold", "gain", "ideal_top", "in_any_order",
+    "in_ideal_order", "in_order", "least", "most", "num_documents", "num_relevant", "num_retrieved",
+    "ratio", "relevant", "require", "top", "where",
+]  # fmt: skip
 
 L = TypeVar("L", Term, Value)
 

@@ -126,8 +126,11 @@ def test_the_catalog_agrees_with_the_functions() -> None:
     assert table.filter(family="discounted_gain")["metric"].to_list() == [
         "cg",
         "dcg",
+        "g_measure",
         "ideal_dcg",
         "ndcg",
+        "ndcg_rel",
+        "rndcg",
     ]
 
 
