@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank import terms as t
 from polars_rank._params import OPTIONS, free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.bounded_metrics import label_of_relevant, without_negative_gains
@@ -15,12 +16,11 @@ from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import collected, framed, schema_of
-from polars_rank.metrics import terms as t
 from polars_rank.metrics.expectations import FIRST, LAST, has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import Metrics, output_name
-from polars_rank.metrics.terms import Value, where
+from polars_rank.terms import Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

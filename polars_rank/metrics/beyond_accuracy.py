@@ -14,10 +14,10 @@ import polars as pl
 
 from polars_rank._params import one_of, whole_number
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import term_of
-from polars_rank.metrics.terms import RANK, Term, Value, ratio, where
+from polars_rank.metrics.vocabulary import RANK, Term, Value, ratio, where
 
 __all__ = [
     "long_tail_share", "novelty", "popularity", "serendipity", "surprisal", "unexpectedness",

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import polars as pl
 
 from polars_rank._params import one_of
 from polars_rank.discounts import Discount, log2
 from polars_rank.gains import Gain, linear
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.nodes import Listed, value_of
-from polars_rank.metrics.terms import IDEAL_RANK, JUDGED, RANK, RETRIEVED, Value, ratio, where
-
-if TYPE_CHECKING:
-    from polars_rank.metrics.nodes import Function
+from polars_rank.metrics.nodes import Function, Listed, value_of
+from polars_rank.metrics.vocabulary import IDEAL_RANK, JUDGED, RANK, RETRIEVED, Value, ratio, where
 
 __all__ = ["cg", "dcg", "g_measure", "ideal_dcg", "ndcg", "ndcg_rel", "rndcg"]
 

@@ -14,12 +14,12 @@ import polars as pl
 from polars_rank._params import is_number, one_of, share
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.frames.ids import common_value_type
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.beyond_accuracy import missing
 from polars_rank.metrics.expressions import of_lists
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import Listed
-from polars_rank.metrics.terms import RETRIEVED, Value, where
+from polars_rank.metrics.vocabulary import RETRIEVED, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

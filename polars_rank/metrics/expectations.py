@@ -20,7 +20,7 @@ import polars as pl
 from polars_rank._polars import reads_column
 from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.analyses import leaves, reads_order, weighted
 from polars_rank.metrics.expressions import IS_RETRIEVED, conditional, of_lists
 from polars_rank.metrics.metric import Metric, tree_of
@@ -45,13 +45,13 @@ from polars_rank.metrics.nodes import (
     term_of,
 )
 from polars_rank.metrics.relevance import normalized
-from polars_rank.metrics.terms import LABEL, RETRIEVED, least, quotient, where
 from polars_rank.metrics.user_models import (
     persistence,
     power_of_two,
     share_of_grades,
     stop_probability,
 )
+from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, least, quotient, where
 
 POSITION, FIRST, LAST = Field("position"), Field("first"), Field("last")
 _BEGIN, _END, _REVERSE = Field("begin"), Field("end"), Field("reverse")

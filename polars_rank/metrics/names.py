@@ -7,10 +7,10 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import polars as pl
 
@@ -27,9 +27,6 @@ from polars_rank.metrics.aliases import (
     TOOL_ALIASES,
 )
 from polars_rank.metrics.metric import FORGET, REGISTER, Metric, bounds, direction, written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 #: Parameters of a metric.

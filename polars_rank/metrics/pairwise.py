@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from polars_rank._params import number, share, whole_number
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import LABEL, RETRIEVED, SCORE, Value, ratio, where
+from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, SCORE, Value, ratio, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from polars_rank._params import one_of, positive
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import Term, Value, least, ratio, where
+from polars_rank.metrics.vocabulary import Term, Value, least, ratio, where
 
 __all__ = [
     "average_precision", "f1", "fbeta", "full_recall", "hit_rate", "precision", "r_precision",

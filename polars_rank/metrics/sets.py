@@ -7,10 +7,10 @@ A query without relevant documents has no answer, and the best result is an empt
 from __future__ import annotations
 
 from polars_rank._params import number, share, whole_number
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.relevance import fbeta, precision, recall, relative_precision
-from polars_rank.metrics.terms import JUDGED, LABEL, RETRIEVED, SCORE, Value, ratio, where
+from polars_rank.metrics.vocabulary import JUDGED, LABEL, RETRIEVED, SCORE, Value, ratio, where
 
 __all__ = [
     "abstained", "answered", "classification_accuracy", "fall_out", "mcc",

@@ -11,9 +11,9 @@ from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
 from polars_rank.frames.ids import as_text
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.discounted_gain import weight_sum
-from polars_rank.metrics.terms import DOC, RANK, RETRIEVED, Value, where
+from polars_rank.metrics.vocabulary import DOC, RANK, RETRIEVED, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

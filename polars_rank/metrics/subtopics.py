@@ -24,7 +24,7 @@ import math
 from typing import TYPE_CHECKING
 
 from polars_rank._params import one_of, share
-from polars_rank.discounts import log2, reciprocal
+from polars_rank.discounts import Discount, log2, reciprocal
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.subtopic_batches import (
     NO_SUBTOPIC,
@@ -42,8 +42,7 @@ from polars_rank.metrics.subtopic_batches import (
 )
 
 if TYPE_CHECKING:
-    from polars_rank.discounts import Discount
-    from polars_rank.metrics.terms import Value
+    from polars_rank.metrics.vocabulary import Value
 
 __all__ = [
     "alpha_dcg", "alpha_ndcg", "ap_ia", "d_sharp_ndcg", "err_ia", "nerr_ia", "nnrbp", "nrbp",

@@ -14,10 +14,10 @@ import polars as pl
 from polars_rank._params import number, one_of, positive, share, whole_number
 from polars_rank.discounts import log2, reciprocal
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.discounted_gain import weight_sum
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Term, Value, ratio, where
+from polars_rank.metrics.vocabulary import JUDGED, LABEL, RANK, Term, Value, ratio, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable

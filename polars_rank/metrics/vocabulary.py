@@ -8,17 +8,17 @@ metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 import polars as pl
 
 from polars_rank._params import OWN, check_name, number, one_of, whole_number
-from polars_rank.discounts import DISCOUNTS
+from polars_rank.discounts import DISCOUNTS, Discount
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.tables import own_name
-from polars_rank.gains import function_of, gain_of
+from polars_rank.gains import Gain, function_of, gain_of
 from polars_rank.metrics import nodes
 from polars_rank.metrics.analyses import is_condition, is_neutral, leaves
 from polars_rank.metrics.expressions import conditional
@@ -43,10 +43,6 @@ from polars_rank.metrics.nodes import (
     term_of,
     value_of,
 )
-
-if TYPE_CHECKING:
-    from polars_rank.discounts import Discount
-    from polars_rank.gains import Gain
 
 __all__ = [
     "DOC", "IDEAL_RANK", "JUDGED", "LABEL", "RANK", "RETRIEVED", "SCORE", "Term", "Value",
@@ -512,15 +508,15 @@ def in_ideal_order(term: Term) -> Listed:
     Listed
         A sequence, with unjudged documents last.
     """
-    others = [
-        leaf
+    others = {
+        _name(leaf)
         for leaf in leaves(term_of(term))
         if leaf not in {LABEL, JUDGED, IDEAL_RANK} and not isinstance(leaf, nodes.Gain)
-    ]
+    }
     if others:
         raise ArgumentError(
             "`term` must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
-            f"unknown in ideal order; found {_names(others)}"
+            f"unknown in ideal order; found {', '.join(sorted(others))}"
         )
     return Listed(term_of(term), "ideal")
 
@@ -816,12 +812,8 @@ def _cutoff(k: int | Value | None) -> int | Value | None:
     return k if k is None or isinstance(k, Value) else whole_number("k", k)
 
 
-def _names(leaves: Iterable[Term]) -> str:
-    """Return terms as in definitions of metrics, in alphabetical order."""
-    return ", ".join(sorted({_name(leaf) for leaf in leaves}))
-
-
 def _name(leaf: Term) -> str:
+    """Return a leaf as it is written in the definition of a metric."""
     match leaf:
         case Field(name):
             return name.upper()
