@@ -139,8 +139,8 @@ def reads_labels(value: Value) -> bool:
         if isinstance(node, UserExpression):
             if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):
                 return True
-        elif isinstance(node, Gain):
-            if _is_of_label(node.gain):
+        elif isinstance(node, Gain):  # a constant gain does not read the label
+            if node.gain(pl.col("label")).meta.root_names():
                 return True
         elif node in of_labels or isinstance(node, (Relevant, Hits)):
             return True
@@ -164,13 +164,7 @@ def has_threshold(value: Value) -> bool:
     return any(isinstance(node, (Relevant, Hits)) and node.rel is None for node in nodes(value))
 
 
-@lru_cache(4096)
-def _is_of_label(gain: Function) -> bool:
-    """Return whether a gain reads the label; a constant gain does not."""
-    return bool(gain(pl.col("label")).meta.root_names())
-
-
-def columns_read(*values: Value) -> list[Column]:
+def columns_read(*values: Node) -> list[Column]:
     """Return the columns of the log that values read, in a stable order."""
     return [node for node in nodes(*values) if isinstance(node, Column)]
 
@@ -244,23 +238,19 @@ def is_neutral(elements: Elements, label: float | None = None) -> bool:
     return known.is_empty() or (elements.how != "extreme" and (known == 0).all())
 
 
+@lru_cache(4096)
 def is_condition(term: Term) -> bool | None:
     """Return whether a term is true or false; None if this depends on columns of the log."""
     if isinstance(term, Relevant):
         return True
+    values = lowered(term, partial(_absent, ranks=pl.Series([1.0])))
     try:
-        found = _type_of(term)
+        found = pl.select(values).to_series().dtype
     except pl.exceptions.PolarsError:  # of a function of another type
         return None
     if any(map(_is_of_any_type, leaves(term))):
         return True if found == pl.Boolean else None
     return found in {pl.Boolean, pl.Null}
-
-
-@lru_cache(4096)
-def _type_of(term: Term) -> pl.DataType:
-    ranks = pl.Series([1.0])
-    return pl.select(lowered(term, partial(_absent, ranks=ranks))).to_series().dtype
 
 
 def _is_of_any_type(leaf: Term) -> bool:
