@@ -30,18 +30,11 @@ if TYPE_CHECKING:
     from polars_rank.metrics.subtopics import *
     from polars_rank.metrics.user_models import *
 
-__all__: list[str] = []
-__all__ += agreement.__all__
-__all__ += beyond_accuracy.__all__
-__all__ += diversity.__all__
-__all__ += discounted_gain.__all__
-__all__ += subtopics.__all__
-__all__ += incomplete_judgments.__all__
-__all__ += pairwise.__all__
-__all__ += precision_variants.__all__
-__all__ += relevance.__all__
-__all__ += sets.__all__
-__all__ += user_models.__all__
+FAMILIES = (
+    agreement, beyond_accuracy, discounted_gain, diversity, incomplete_judgments, pairwise,
+    precision_variants, relevance, sets, subtopics, user_models,
+)  # fmt: skip
+__all__ = [name for family in FAMILIES for name in family.__all__]
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above
 

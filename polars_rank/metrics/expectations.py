@@ -20,30 +20,12 @@ import polars as pl
 from polars_rank._polars import reads_column
 from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
+from polars_rank.metrics import nodes
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.analyses import leaves, reads_order, weighted
 from polars_rank.metrics.expressions import IS_RETRIEVED, conditional, of_lists
 from polars_rank.metrics.metric import Metric, tree_of
-from polars_rank.metrics.nodes import (
-    Batch,
-    Column,
-    Field,
-    Fold,
-    Function,
-    Gain,
-    Hits,
-    Listed,
-    MappedValue,
-    Mean,
-    OfTies,
-    Reduction,
-    Relevant,
-    Required,
-    Term,
-    UserExpression,
-    Value,
-    term_of,
-)
+from polars_rank.metrics.nodes import Field, Function, Gain, Hits, Relevant, Term, Value, term_of
 from polars_rank.metrics.relevance import normalized
 from polars_rank.metrics.user_models import (
     persistence,
@@ -83,21 +65,21 @@ _LINEAR: Mapping[Function, set[int]] = {
 @lru_cache(4096)
 def is_settled(value: Value) -> bool:
     """Return whether a value is the same for all orders of tied documents."""
-    if isinstance(value, (UserExpression, Mean)):
-        return isinstance(value, UserExpression)  # taken as it is
-    if isinstance(value, Reduction):
+    if isinstance(value, (nodes.UserExpression, nodes.Mean)):
+        return isinstance(value, nodes.UserExpression)  # taken as it is
+    if isinstance(value, nodes.Reduction):
         if value.order == "ideal":
             return not isinstance(value.k, Value) or is_settled(value.k)
         term, _ = weighted(value.term, value.order)
         if not leaves(term) and not isinstance(value.k, Value):
             return True  # only the number of retrieved documents matters
         return not reads_order(value.term) and value.k is None
-    if isinstance(value, Fold):
+    if isinstance(value, nodes.Fold):
         return all(
             each.order != "rank" and (each.order == "ideal" or not reads_order(each.term))
             for each in value.sequences
         )
-    if isinstance(value, Batch):
+    if isinstance(value, nodes.Batch):
         return not any(map(reads_order, value.inputs))
     return all(map(is_settled, cast("tuple[Value, ...]", value.inputs)))
 
@@ -113,19 +95,19 @@ def expected(value: Value, *, whole_labels: bool) -> Value:
     OrderMattersError
         If the mean has no closed form.
     """
-    if isinstance(value, Mean) or is_settled(value):
+    if isinstance(value, nodes.Mean) or is_settled(value):
         return value
     mean = partial(expected, whole_labels=whole_labels)
-    if isinstance(value, Required):
-        return Required(mean(value.value), value.condition, value.problem)
-    if isinstance(value, MappedValue) and _is_linear(value):
+    if isinstance(value, nodes.Required):
+        return nodes.Required(mean(value.value), value.condition, value.problem)
+    if isinstance(value, nodes.MappedValue) and _is_linear(value):
         return replace(value, operands=tuple(map(mean, value.operands)))
-    if isinstance(value, Reduction):
+    if isinstance(value, nodes.Reduction):
         return _expected_sum(value, whole_labels=whole_labels)
     raise OrderMattersError("a function of a value that the order of tied documents changes")
 
 
-def _is_linear(value: MappedValue) -> bool:
+def _is_linear(value: nodes.MappedValue) -> bool:
     """Return whether a function is linear in the operands that depend on the order of ties."""
     unsettled = {i for i, each in enumerate(value.operands) if not is_settled(each)}
     if value.function is operator.mul:
@@ -133,7 +115,7 @@ def _is_linear(value: MappedValue) -> bool:
     return value.function in _LINEAR and not unsettled & _LINEAR[value.function]
 
 
-def _expected_sum(value: Reduction, *, whole_labels: bool) -> Value:
+def _expected_sum(value: nodes.Reduction, *, whole_labels: bool) -> Value:
     """Return a sum in which each document has the mean of its block."""
     term, weight = weighted(value.term, value.order)
     if value.how in {"min", "max"} or isinstance(value.k, Value) or reads_order(term):
@@ -146,9 +128,9 @@ def _expected_sum(value: Reduction, *, whole_labels: bool) -> Value:
             # The sum of labels of 64 bits may need more bits.
             is_count = value.how == "count"
             exact = (term & RETRIEVED).cast(pl.Int64) if is_count else term.cast(pl.Int128)
-            total = OfTies(_block_sum, (exact, _BEGIN, _END))
+            total = nodes.OfTies(_block_sum, (exact, _BEGIN, _END))
         mean = total / TIED
-        return Reduction("sum", mean if weight is None else mean * weight, "rank", value.k)
+        return nodes.Reduction("sum", mean if weight is None else mean * weight, "rank", value.k)
     # Fractions are summed within each ranking: in running sums over all rankings, rounding errors
     # would accumulate.
     weights = term_of(1.0) if weight is None else weight
@@ -164,12 +146,12 @@ def _down_to(k: int | None, weights: Term) -> Term:
 def hits_in_block(rel: float | None) -> Term:
     """Return the number of hits among the documents tied with each document."""
     hit = Relevant(rel) & RETRIEVED
-    return OfTies(_block_hits, (Hits(rel), hit, _BEGIN, _END))
+    return nodes.OfTies(_block_hits, (Hits(rel), hit, _BEGIN, _END))
 
 
 def hits_above_block(rel: float | None) -> Term:
     """Return the number of hits above the documents tied with each document."""
-    return OfTies(_hits_above, (Hits(rel), Relevant(rel) & RETRIEVED, _BEGIN))
+    return nodes.OfTies(_hits_above, (Hits(rel), Relevant(rel) & RETRIEVED, _BEGIN))
 
 
 def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
@@ -216,17 +198,17 @@ def reverse(node: Any) -> Any:
     OrderMattersError
         If the value reads more than labels and ranks.
     """
-    if isinstance(node, (UserExpression, Batch, Column)) or node in {
+    if isinstance(node, (nodes.UserExpression, nodes.Batch, nodes.Column)) or node in {
         Field("ideal_rank"),
         Field("doc"),
     }:
         raise OrderMattersError("a column that moves with the documents")
     if node in _OF_DOCUMENTS or isinstance(node, (Relevant, Gain)):
-        return OfTies(pl.Expr.gather, (node, _REVERSE))
+        return nodes.OfTies(pl.Expr.gather, (node, _REVERSE))
     if isinstance(node, Hits):
         hit = Relevant(node.rel) & RETRIEVED
-        return OfTies(_reversed_hits, (node, hit, _BEGIN, _END, _REVERSE))
-    if isinstance(node, (Reduction, Listed)) and node.order == "ideal":
+        return nodes.OfTies(_reversed_hits, (node, hit, _BEGIN, _END, _REVERSE))
+    if isinstance(node, (nodes.Reduction, nodes.Listed)) and node.order == "ideal":
         return node
     return node.with_inputs(reverse)
 
@@ -260,7 +242,7 @@ def expectation(metric: pl.Expr, *, whole_labels: bool) -> Value:
                 "`ties='expected'` does not support expressions that read ranks; use a metric; "
                 f"found {metric}"
             )
-        return UserExpression(metric)
+        return nodes.UserExpression(metric)
     try:
         return expected(_with_means(metric, whole_labels=whole_labels), whole_labels=whole_labels)
     except OrderMattersError:
@@ -290,20 +272,10 @@ def _with_means(metric: Metric, *, whole_labels: bool) -> Value:
     try:
         expected(metric.tree, whole_labels=whole_labels)
     except OrderMattersError:
-        return Mean(second(**metric.arguments))
+        return nodes.Mean(second(**metric.arguments))
     return metric.tree
 
 
-#: The means of metrics that are not sums over documents, by the name of the metric.
-EXPECTATIONS: dict[str, Callable[..., Value]] = {}
-
-
-def _expected(function: Callable[..., Value]) -> Callable[..., Value]:
-    EXPECTATIONS[function.__name__] = function
-    return function
-
-
-@_expected
 def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the probability that a relevant document is among the first k."""
     found = t.fold(_any_found, t.in_order(_first_hit_probability(rel), k))
@@ -314,7 +286,6 @@ def _any_found(likely: pl.Expr) -> pl.Expr:
     return 1 - (1 - likely).cum_prod().min().fill_null(1.0)
 
 
-@_expected
 def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the probability that all relevant documents are among the first k."""
     found, wanted = t.top(t.relevant(rel)).count(), t.num_relevant(rel)
@@ -327,7 +298,6 @@ def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     return where(wanted > 0, where(found.equals(wanted), every, 0.0))
 
 
-@_expected
 def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     """Return the probability that a document of the highest label is among the first k."""
     places = map(t.in_any_order, (POSITION, FIRST, LAST))
@@ -344,7 +314,6 @@ def _best_found(
     return 1 - (1 - likely).cum_prod().head(k).min().fill_null(1.0)
 
 
-@_expected
 def reciprocal_rank(k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the first hit is at that rank."""
     likely = _first_hit_probability(rel)
@@ -357,7 +326,6 @@ def _first_found(likely: pl.Expr, place: pl.Expr) -> pl.Expr:
     return (likely * missed / place).sum()
 
 
-@_expected
 def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     """Return the expected number of hits down to the cutoff, divided by the cutoff."""
     relevant = t.relevant(rel)
@@ -377,7 +345,6 @@ def _share_of_cutoff(
     return pl.when(cutoff > 0).then(share)
 
 
-@_expected
 def average_precision(
     k: int | None = None,
     *,
@@ -398,7 +365,6 @@ def average_precision(
     return normalized(t.top(precision, k).sum(), k, norm, rel)
 
 
-@_expected
 def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the user stops at that rank."""
     if max_grade is not None:
@@ -406,7 +372,6 @@ def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     return _expected_stop(t.gain(power_of_two).fill_null(1.0), k, reciprocal, of_highest=True)
 
 
-@_expected
 def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
     return _expected_stop(share_of_grades(max_grade, 0), k, persistence, p=decay)
@@ -493,3 +458,13 @@ def _expected_stops(lists: pl.Series) -> pl.Series:
         .agg(pl.col(lists.name).sum())
         .get_column(lists.name)
     )
+
+
+#: The means of metrics that are not sums over documents, by the name of the metric.
+EXPECTATIONS: dict[str, Callable[..., Value]] = {
+    each.__name__: each
+    for each in (
+        average_precision, err, full_recall, hit_rate, pfound, r_precision, reciprocal_rank,
+        top_k_accuracy,
+    )
+}  # fmt: skip

@@ -17,15 +17,7 @@ import polars as pl
 from polars_rank import discounts, gains
 from polars_rank._params import is_number, number_in, public
 from polars_rank.errors import ArgumentError, hint, short
-from polars_rank.metrics.aliases import (
-    ALIASES,
-    FUNCTIONS_OF,
-    MEANINGS,
-    OF_GENERATION,
-    OTHER_MEANINGS,
-    SETS,
-    TOOL_ALIASES,
-)
+from polars_rank.metrics import aliases
 from polars_rank.metrics.metric import FORGET, REGISTER, Metric, bounds, direction, written
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
@@ -166,12 +158,12 @@ def find(name: str, tool: str = "") -> tuple[str | None, Parameters]:
     """
     lower = name.lower()
     for known in (lower, re.sub("^retrieval_?", "", lower)):
-        if (tool, known) in TOOL_ALIASES:
-            return TOOL_ALIASES[tool, known]
+        if (tool, known) in aliases.TOOL_ALIASES:
+            return aliases.TOOL_ALIASES[tool, known]
         if known in REGISTER:
             return known, {}
-        if known in ALIASES:
-            return ALIASES[known]
+        if known in aliases.ALIASES:
+            return aliases.ALIASES[known]
     return None, {}
 
 
@@ -293,8 +285,8 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
             f"{function} has no parameter {short(unknown)} (in {short(name)}); available: "
             f"{available}.{hint(unknown, accepted)}"
         )
-        if function in OTHER_MEANINGS:
-            message += f" Note: {OTHER_MEANINGS[function]}"
+        if function in aliases.OTHER_MEANINGS:
+            message += f" Note: {aliases.OTHER_MEANINGS[function]}"
         raise ArgumentError(message)
     needed = [key for key, each in accepted.items() if each.default is each.empty]
     missing = [key for key in needed if key not in parameters]
@@ -310,8 +302,8 @@ def expand(name: str) -> list[str]:
     if match := re.fullmatch(_CUTOFFS, name):
         level, cutoffs = match["level"] or "", match["cutoffs"].split(",")
         return [f"{match['name']}{k.strip()}{level}" for k in cutoffs]
-    if name.lower() in SETS:
-        return SETS[name.lower()]
+    if name.lower() in aliases.SETS:
+        return aliases.SETS[name.lower()]
     match = re.fullmatch(r"(.+?[_.])(-?[\d.]+(?:,-?[\d.]+)+)", name)
     if match is None or find(match[1][:-1])[0] in _OF_SEVERAL:
         return [name]
@@ -438,20 +430,20 @@ def instead(name: str) -> str:
     if function is not None:
         given = ", ".join(f"{key}={written(value)}" for key, value in parameters.items())
         return f"use {function}({given})"
-    if lower in FUNCTIONS_OF:
-        return f"use {FUNCTIONS_OF[lower]}"
-    return MEANINGS.get(lower) or OF_GENERATION.get(lower.replace("_", ""), "")
+    if lower in aliases.FUNCTIONS_OF:
+        return f"use {aliases.FUNCTIONS_OF[lower]}"
+    return aliases.MEANINGS.get(lower) or aliases.OF_GENERATION.get(lower.replace("_", ""), "")
 
 
 def function_of(name: str) -> str | None:
     """Return the function that computes a measure which is not a metric; None for others."""
     match = re.fullmatch(_NAME, name.strip())
-    return None if match is None else FUNCTIONS_OF.get(match["name"].lower())
+    return None if match is None else aliases.FUNCTIONS_OF.get(match["name"].lower())
 
 
 def _unknown(name: str, at: str) -> ArgumentError:
     if advice := instead(name):
-        what = "ambiguous" if name.lower() in MEANINGS else "not a metric"
+        what = "ambiguous" if name.lower() in aliases.MEANINGS else "not a metric"
         return ArgumentError(f"{name!r} is {what}; {advice}")
     if re.fullmatch(r"[\d.]+", name):
         advice = "write several cutoffs without spaces: 'ndcg@5,10'"
@@ -459,7 +451,7 @@ def _unknown(name: str, at: str) -> ArgumentError:
     listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
     text = name if at else name.rstrip("0123456789")  # "ndcg10"
     at = at or name[len(text) :]
-    known = [text] if find(text)[0] else [*REGISTER, *ALIASES, *FUNCTIONS_OF]
+    known = [text] if find(text)[0] else [*REGISTER, *aliases.ALIASES, *aliases.FUNCTIONS_OF]
     close = re.sub(r"'(.*?)'", rf"'\1{at and '@' + at}'", hint(text, known))
     return ArgumentError(f"unknown metric {short(name)}.{close or listed}")
 
