@@ -22,7 +22,7 @@ from polars_rank.evaluation.log import per_ranking
 from polars_rank.evaluation.log_checks import row_checks
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.user_columns import negative, no_count
+from polars_rank.metrics.analyses import negative, no_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,8 +21,7 @@ from polars_rank.metrics.metric import (
     checked_parameter,
     parameters_of,
 )
-from polars_rank.metrics.names import leaves_of, output_name, resolve
-from polars_rank.metrics.spellings import find
+from polars_rank.metrics.names import find, leaves_of, output_name, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

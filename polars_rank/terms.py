@@ -5,11 +5,11 @@ with `top`; reduces a term of them to a value per ranking, such as a sum; and do
 values.
 """
 
-from polars_rank.metrics import terms
-from polars_rank.metrics.terms import *
+from polars_rank.metrics import vocabulary
+from polars_rank.metrics.vocabulary import *
 
 __all__: list[str] = []
-__all__ += terms.__all__
+__all__ += vocabulary.__all__
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import polars as pl
-from polars_rank.metrics import terms as t
+from polars_rank import terms as t
 from polars_rank.metrics.nodes import Order, Term, Value
 
 

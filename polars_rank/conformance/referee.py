@@ -23,8 +23,7 @@ from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Finding, Refere
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.names import naming, read
-from polars_rank.metrics.spellings import find
+from polars_rank.metrics.names import find, naming, read
 
 #: What a command is asked with, if its signature is not stated.
 _FIELDS = "ids, scores, grades, k"

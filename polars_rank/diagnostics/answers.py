@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank import terms as t
 from polars_rank._params import OWN, free, share
 from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
@@ -15,12 +16,11 @@ from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.metrics.terms import RETRIEVED, SCORE, where
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.inference import exact_bound
+from polars_rank.terms import RETRIEVED, SCORE, where
 
 if TYPE_CHECKING:
     from typing import Unpack

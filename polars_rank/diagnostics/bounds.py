@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank import terms as t
 from polars_rank._params import OPTIONS, free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.definitions import Definition
@@ -17,13 +18,11 @@ from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.frames.tables import collected, framed
-from polars_rank.metrics import terms as t
-from polars_rank.metrics.expectations import has_expectation
+from polars_rank.metrics.expectations import FIRST, LAST, has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import Metrics, output_name
-from polars_rank.metrics.terms import Value, where
-from polars_rank.metrics.ties import FIRST, LAST
+from polars_rank.terms import Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -60,7 +60,7 @@ from polars_rank.metrics.nodes import (
     UserExpression,
     Value,
 )
-from polars_rank.metrics.terms import IDEAL_RANK
+from polars_rank.terms import IDEAL_RANK
 
 _POSITION = pl.col(POSITION).cast(pl.Float64)
 _IDEAL_LABEL = pl.col(IDEAL_LABEL)

@@ -46,14 +46,17 @@ from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs,
 from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.lengths import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
-from polars_rank.metrics.analyses import fits_columns, has_threshold, of_scored_documents
-from polars_rank.metrics.expectations import expectation
+from polars_rank.metrics.analyses import (
+    fits_columns,
+    has_threshold,
+    invalid_values,
+    of_scored_documents,
+)
+from polars_rank.metrics.expectations import expectation, has_reverse, reverse
 from polars_rank.metrics.metric import FILLED, REGISTER, Metric, parameters_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.names import named_in
 from polars_rank.metrics.nodes import Value
-from polars_rank.metrics.ties import has_reverse, reverse
-from polars_rank.metrics.user_columns import invalid_values
 
 #: What joins a column of another table to the log, by the parameter of a metric that names the
 #: column.

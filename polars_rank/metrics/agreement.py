@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import share
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.expressions import of_lists
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import Field
-from polars_rank.metrics.terms import IDEAL_RANK, JUDGED, RANK, RETRIEVED, SCORE, Value, most, where
+from polars_rank.metrics.vocabulary import JUDGED, RANK, RETRIEVED, SCORE, Value, most, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def compat(*, p: float = 0.95, normalize: bool = True, rel: float | None = None)
     good = t.relevant(rel)
     listed = t.in_any_order(good), t.in_any_order(RETRIEVED)
     wanted = t.num_relevant(rel)
-    own = t.fold(_shared_weight, *listed, t.in_any_order(most(RANK, IDEAL_RANK)), p=p)
+    own = t.fold(_shared_weight, *listed, t.in_any_order(most(RANK, t.IDEAL_RANK)), p=p)
     if normalize:
         return where(wanted > 0, own / t.fold(_perfect_weight, *listed, p=p))
     return where(wanted > 0, own * (1 - p) / (1 - p ** most(t.num_retrieved(), wanted)))

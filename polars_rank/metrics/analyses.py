@@ -139,8 +139,8 @@ def reads_labels(value: Value) -> bool:
         if isinstance(node, UserExpression):
             if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):
                 return True
-        elif isinstance(node, Gain):
-            if _is_of_label(node.gain):
+        elif isinstance(node, Gain):  # a constant gain does not read the label
+            if node.gain(pl.col("label")).meta.root_names():
                 return True
         elif node in of_labels or isinstance(node, (Relevant, Hits)):
             return True
@@ -164,15 +164,37 @@ def has_threshold(value: Value) -> bool:
     return any(isinstance(node, (Relevant, Hits)) and node.rel is None for node in nodes(value))
 
 
-@lru_cache(4096)
-def _is_of_label(gain: Function) -> bool:
-    """Return whether a gain reads the label; a constant gain does not."""
-    return bool(gain(pl.col("label")).meta.root_names())
-
-
-def columns_read(*values: Value) -> list[Column]:
+def columns_read(*values: Node) -> list[Column]:
     """Return the columns of the log that values read, in a stable order."""
     return [node for node in nodes(*values) if isinstance(node, Column)]
+
+
+def invalid_values(column: Column) -> dict[str, pl.Expr]:
+    """Return the checks for values that a metric cannot read: messages and conditions."""
+    if column.kind == "as is":
+        return {}
+    check = no_count if column.kind == "count" else negative
+    problems = check(column.parameter, column.name)
+    if column.high is not None:
+        problem = f"values above {column.high:g}; use shares from 0 to 1"
+        number = pl.col(column.name).cast(pl.Float64)
+        is_high = (number > column.high) & number.is_not_nan()
+        problems[f"column {column.name!r} (`{column.parameter}`) has {problem}"] = is_high
+    return problems
+
+
+def negative(parameter: str, column: str) -> dict[str, pl.Expr]:
+    """Return the check for numbers below 0: its message and its condition."""
+    problem = f"column {column!r} (`{parameter}`) has negative values; use null for unknown"
+    return {problem: pl.col(column).cast(pl.Float64) < 0}
+
+
+def no_count(parameter: str, column: str) -> dict[str, pl.Expr]:
+    """Return the checks for numbers that are not counts: their messages and conditions."""
+    problem = f"column {column!r} (`{parameter}`) must be Boolean or a count; found other numbers"
+    number = pl.col(column).cast(pl.Float64)
+    is_fractional = (number != number.floor()) | number.is_infinite()  # false for NaN
+    return {**negative(parameter, column), problem: is_fractional}
 
 
 def refusals(*values: Value) -> dict[str, Callable[[pl.Expr], pl.Expr]]:
@@ -216,23 +238,19 @@ def is_neutral(elements: Elements, label: float | None = None) -> bool:
     return known.is_empty() or (elements.how != "extreme" and (known == 0).all())
 
 
+@lru_cache(4096)
 def is_condition(term: Term) -> bool | None:
     """Return whether a term is true or false; None if this depends on columns of the log."""
     if isinstance(term, Relevant):
         return True
+    values = lowered(term, partial(_absent, ranks=pl.Series([1.0])))
     try:
-        found = _type_of(term)
+        found = pl.select(values).to_series().dtype
     except pl.exceptions.PolarsError:  # of a function of another type
         return None
     if any(map(_is_of_any_type, leaves(term))):
         return True if found == pl.Boolean else None
     return found in {pl.Boolean, pl.Null}
-
-
-@lru_cache(4096)
-def _type_of(term: Term) -> pl.DataType:
-    ranks = pl.Series([1.0])
-    return pl.select(lowered(term, partial(_absent, ranks=ranks))).to_series().dtype
 
 
 def _is_of_any_type(leaf: Term) -> bool:

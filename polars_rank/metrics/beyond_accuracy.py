@@ -14,20 +14,16 @@ import polars as pl
 
 from polars_rank._params import one_of, whole_number
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
+from polars_rank.metrics.analyses import columns_read
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import term_of
-from polars_rank.metrics.terms import RANK, Term, Value, ratio, where
+from polars_rank.metrics.vocabulary import RANK, Term, Value, ratio, where
 
 __all__ = [
-    "long_tail_share",
-    "novelty",
-    "popularity",
-    "serendipity",
-    "surprisal",
-    "unexpectedness",
+    "long_tail_share", "novelty", "popularity", "serendipity", "surprisal", "unexpectedness",
     "unseen_share",
-]
+]  # fmt: skip
 
 #: What a document without the attribute counts as.
 Unknown: TypeAlias = Literal["skip", "zero", "max", "error"]
@@ -39,11 +35,7 @@ _NONE_KNOWN = f"{_NONE_RETRIEVED}, or none of the first k is known and `unknown`
 
 
 @define_metric(
-    high=None,
-    undefined=_NONE_KNOWN,
-    skipped=True,
-    order_matters="cutoff",
-    expected=False,
+    high=None, undefined=_NONE_KNOWN, skipped=True, order_matters="cutoff", expected=False
 )
 def novelty(
     k: int | None = None,
@@ -99,15 +91,10 @@ def novelty(
             "number of users of the training log, such as novelty(num_users=1000)"
         )
     information = -_share(share).log(2)
-    return _mean(information, k, "share", share, unknown=unknown, depth=depth, largest=largest)
+    return _mean(information, k, unknown, depth, largest)
 
 
-@define_metric(
-    undefined=_NONE_KNOWN,
-    skipped=True,
-    order_matters="cutoff",
-    expected=False,
-)
+@define_metric(undefined=_NONE_KNOWN, skipped=True, order_matters="cutoff", expected=False)
 def surprisal(
     k: int | None = None,
     *,
@@ -163,7 +150,7 @@ def surprisal(
     # The only user of a log knows all documents: the quotient would be 0 / 0.
     several = (some < 1) & (total > 1)
     term = where(several, -some.log(2) / total.log(2), where(some.equals(1), 0.0))
-    return _mean(term, k, "share", share, unknown=unknown, depth=depth, largest=1.0)
+    return _mean(term, k, unknown, depth, largest=1.0)
 
 
 @define_metric(undefined=_NONE_RETRIEVED, skipped=True, order_matters="cutoff")
@@ -343,15 +330,10 @@ def popularity(
     """
     term = t.column(interactions, "interactions")
     one_of("unknown", unknown, ("skip", "zero", "error"))
-    return _mean(term, k, "interactions", interactions, unknown=unknown, depth=depth)
+    return _mean(term, k, unknown, depth)
 
 
-@define_metric(
-    undefined=_NONE_KNOWN,
-    skipped=True,
-    order_matters="cutoff",
-    expected=False,
-)
+@define_metric(undefined=_NONE_KNOWN, skipped=True, order_matters="cutoff", expected=False)
 def long_tail_share(
     k: int | None = None,
     *,
@@ -394,7 +376,7 @@ def long_tail_share(
     personalized re-ranking, 2019 (average percentage of long-tail items).
     """
     term = t.column(long_tail, "long_tail", high=1)
-    return _mean(term, k, "long_tail", long_tail, unknown=unknown, depth=depth, largest=1.0)
+    return _mean(term, k, unknown, depth, largest=1.0)
 
 
 def _share(column: str) -> Term:
@@ -407,16 +389,7 @@ def _expected(column: str) -> Term:
     return t.column(column, "expected", high=1).fill_null(0.0)
 
 
-def _mean(
-    term: Term,
-    k: int | None,
-    parameter: str,
-    column: str,
-    *,
-    unknown: Unknown,
-    depth: Depth,
-    largest: float = 0.0,
-) -> Value:
+def _mean(term: Term, k: int | None, unknown: Unknown, depth: Depth, largest: float = 0.0) -> Value:
     """Return the mean of a term over the first k documents; it is null for unknown documents."""
     one_of("unknown", unknown, ("skip", "zero", "max", "error"))
     total = t.top(term, k).sum()
@@ -427,17 +400,21 @@ def _mean(
     absent = t.top(term.is_null(), k).count()
     if unknown == "max":
         return _divided(total + absent * largest, k, depth)
-    known = absent.equals(0)
-    value = where(known, _divided(total, k, depth))
-    return t.require(value, known, missing(parameter, column))
+    return of_known(_divided(total, k, depth), term, k, required=True)
 
 
-def missing(parameter: str, column: str) -> str:
-    """Return the message about documents without an attribute."""
-    return (
-        f"column {column!r} (`{parameter}`) has nulls: attributes of documents are unknown; set "
-        "`unknown` to another value than 'error', or complete the attributes"
+def of_known(value: Value, term: Term, k: int | None, *, required: bool) -> Value:
+    """Return a value if a term is known for the first k documents; else null, or an error."""
+    known = t.top(term.is_null(), k).count().equals(0)
+    value = where(known, value)
+    if not required:
+        return value
+    column = columns_read(term)[0]
+    problem = (
+        f"column {column.name!r} (`{column.parameter}`) has nulls: attributes of documents are "
+        "unknown; set `unknown` to another value than 'error', or complete the attributes"
     )
+    return t.require(value, known, problem)
 
 
 def _divided(total: Value, k: int | None, depth: Depth, number: Value | None = None) -> Value:

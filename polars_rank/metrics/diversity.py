@@ -11,26 +11,22 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from polars_rank._params import is_number, one_of, share
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank._params import number, one_of, share
+from polars_rank.errors import DataError, SchemaError
 from polars_rank.frames.ids import common_value_type
-from polars_rank.metrics import terms as t
-from polars_rank.metrics.beyond_accuracy import missing
+from polars_rank.metrics import vocabulary as t
+from polars_rank.metrics.beyond_accuracy import of_known
 from polars_rank.metrics.expressions import of_lists
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import Listed
-from polars_rank.metrics.terms import RETRIEVED, Value, where
+from polars_rank.metrics.vocabulary import RETRIEVED, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 __all__ = [
-    "calibration",
-    "category_count",
-    "category_entropy",
-    "intra_list_diversity",
-    "max_share",
-]
+    "calibration", "category_count", "category_entropy", "intra_list_diversity", "max_share",
+]  # fmt: skip
 
 _NO_CATEGORY = "no document among the first k has a category"
 
@@ -100,19 +96,13 @@ def intra_list_diversity(
     """
     one_of("distance", distance, _DISTANCES)
     one_of("unknown", unknown, ("skip", "null", "error"))
-    if single is not None and not is_number(single):
-        raise ArgumentError(f"`single` must be a number or None; found {single!r}")
     value = _of_values(_mean_distance, "features", features, k, features, distance)
     if single is not None:
-        value = where(t.num_retrieved(k).equals(1), single, value)
+        value = where(t.num_retrieved(k).equals(1), number("single", single), value)
     if unknown == "skip":
         return value
     column = t.column(features, "features", kind="as is")
-    known = t.top(column.is_null(), k).count().equals(0)
-    value = where(known, value)
-    if unknown == "null":
-        return value
-    return t.require(value, known, missing("features", features))
+    return of_known(value, column, k, required=unknown == "error")
 
 
 @define_metric(high=None, order_matters="cutoff", expected=False)

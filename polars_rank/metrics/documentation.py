@@ -39,7 +39,7 @@ COMMON = {
 }
 
 
-class Description(NamedTuple):
+class DocstringParts(NamedTuple):
     """The parts of a metric's docstring; a missing part is empty."""
 
     definition: str
@@ -60,20 +60,16 @@ def completed(definition: Any) -> str:
         return text
     before, _, own = before.partition("Parameters\n----------\n")
     own_entries = dict(ENTRY.findall(own))
-    own_names = {name for names in own_entries for name in names.split(", ")}
-    signature = inspect.signature(definition)
-    shared_entries = {
-        name: f"    {COMMON[name]}\n"
-        for name in signature.parameters
-        if name in COMMON and name not in own_names
-    }
-    order = [*signature.parameters]
-    entries = sorted(
-        {**own_entries, **shared_entries}.items(),
-        key=lambda item: order.index(item[0].partition(",")[0]),
-    )
+    names_of = {name: names for names in own_entries for name in names.split(", ")}
+    entries: dict[str, str] = {}
+    for name in inspect.signature(definition).parameters:
+        names = names_of.get(name, name)
+        if names in own_entries:
+            entries[names] = own_entries[names]
+        elif name in COMMON:
+            entries[name] = f"    {COMMON[name]}\n"
     if entries:
-        section = "".join(f"{names}\n{entry}" for names, entry in entries)
+        section = "".join(f"{names}\n{entry}" for names, entry in entries.items())
         before += f"Parameters\n----------\n{section}\n"
     values, others = re.split(r"(?=\n\n\w+\n---)|\Z", after, maxsplit=1)
     kind, _, values = values.partition("\n")
@@ -106,7 +102,7 @@ def _implied(definition: Any) -> Iterator[str]:
     yield f"Tied scores follow the `ties` rule of `evaluate`{cutoff}{expected}."
 
 
-def described(build: Any) -> Description:
+def described(build: Any) -> DocstringParts:
     """Return the parts of a metric's completed docstring; all are empty under `python -OO`."""
     text, *sections = re.split(r"^(\w+)\n-+\n", completed(build), flags=re.MULTILINE)
     section_of = dict(zip(sections[::2], sections[1::2], strict=True))
@@ -119,9 +115,8 @@ def described(build: Any) -> Description:
     }
     values = section_of.get("Returns", "").partition("\n")[2]  # after the type
     source = section_of.get("References", "")
-    return Description(
-        definition, formula, " ".join(others), parameters, _line(values), _line(source)
-    )
+    letters = " ".join(others)
+    return DocstringParts(definition, formula, letters, parameters, _line(values), _line(source))
 
 
 def displayed(formula: str) -> str:

@@ -1,41 +1,233 @@
-"""Means over all orders of tied documents of metrics that are not sums over documents.
+"""Metrics of other orders of tied documents: the mean over all orders, and the reverse order.
 
-Each is a second definition of a metric of the same name, over the rows of a ranking in rank order,
-in which the order of tied documents is arbitrary.
+Blocks of tied documents are independent, and all orders of a block are equally likely, so the mean
+needs no sampling of orders (McSherry & Najork, Computing information retrieval performance measures
+efficiently in the presence of tied scores, 2008). Means and reverses are other trees, which are
+evaluated by rows. Metrics that are not sums over documents have a second definition of the same
+name, over the rows of a ranking in rank order, in which the order of tied documents is arbitrary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, Literal, cast
 
 import polars as pl
 
 from polars_rank._polars import reads_column
 from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import terms as t
-from polars_rank.metrics.cascade_models import power_of_two, share_of_grades, stop_probability
-from polars_rank.metrics.expressions import IS_RETRIEVED, of_lists
-from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.nodes import Listed, Mean, Term, UserExpression, Value, term_of
-from polars_rank.metrics.terms import LABEL, least, where
-from polars_rank.metrics.ties import (
-    FIRST,
-    LAST,
-    POSITION,
-    TIED,
-    OrderMattersError,
-    above,
-    expected,
-    hits_above_block,
-    hits_in_block,
+from polars_rank.metrics import nodes
+from polars_rank.metrics import vocabulary as t
+from polars_rank.metrics.analyses import leaves, reads_order, weighted
+from polars_rank.metrics.expressions import IS_RETRIEVED, conditional, of_lists
+from polars_rank.metrics.metric import Metric, tree_of
+from polars_rank.metrics.nodes import Field, Function, Gain, Hits, Relevant, Term, Value, term_of
+from polars_rank.metrics.relevance import normalized
+from polars_rank.metrics.user_models import (
+    persistence,
+    power_of_two,
+    share_of_grades,
+    stop_probability,
 )
-from polars_rank.metrics.user_models import persistence
+from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, least, quotient, where
 
-if TYPE_CHECKING:
-    from polars_rank.metrics.nodes import Function
+POSITION, FIRST, LAST = Field("position"), Field("first"), Field("last")
+_BEGIN, _END, _REVERSE = Field("begin"), Field("end"), Field("reverse")
+
+#: The number of documents tied with each document, including itself.
+TIED = LAST - FIRST + 1
+
+
+class OrderMattersError(ArgumentError):
+    """A value has no closed form for another order of tied documents."""
+
+
+#: Fields that tied documents do not share.
+_OF_DOCUMENTS = {Field(name) for name in ("label", "exact_label", "judged", "document")}
+
+#: Functions that are linear in some operands, and the places of the others, which must not depend
+#: on the order of tied documents.
+_LINEAR: Mapping[Function, set[int]] = {
+    operator.add: set(),
+    operator.sub: set(),
+    operator.neg: set(),
+    operator.truediv: {1},
+    quotient: {1},
+    conditional: {0},
+    pl.Expr.fill_null: {1},  # the order of tied documents does not make a metric undefined
+}
+
+
+@lru_cache(4096)
+def is_settled(value: Value) -> bool:
+    """Return whether a value is the same for all orders of tied documents."""
+    if isinstance(value, (nodes.UserExpression, nodes.Mean)):
+        return isinstance(value, nodes.UserExpression)  # taken as it is
+    if isinstance(value, nodes.Reduction):
+        if value.order == "ideal":
+            return not isinstance(value.k, Value) or is_settled(value.k)
+        term, _ = weighted(value.term, value.order)
+        if not leaves(term) and not isinstance(value.k, Value):
+            return True  # only the number of retrieved documents matters
+        return not reads_order(value.term) and value.k is None
+    if isinstance(value, nodes.Fold):
+        return all(
+            each.order != "rank" and (each.order == "ideal" or not reads_order(each.term))
+            for each in value.sequences
+        )
+    if isinstance(value, nodes.Batch):
+        return not any(map(reads_order, value.inputs))
+    return all(map(is_settled, cast("tuple[Value, ...]", value.inputs)))
+
+
+def expected(value: Value, *, whole_labels: bool) -> Value:
+    """Return the mean of a value over all orders of tied documents.
+
+    A sum over documents, each weighted by its rank, gives each document the mean weight of the
+    ranks of its block. Other values allow only functions that are linear in them.
+
+    Raises
+    ------
+    OrderMattersError
+        If the mean has no closed form.
+    """
+    if isinstance(value, nodes.Mean) or is_settled(value):
+        return value
+    mean = partial(expected, whole_labels=whole_labels)
+    if isinstance(value, nodes.Required):
+        return nodes.Required(mean(value.value), value.condition, value.problem)
+    if isinstance(value, nodes.MappedValue) and _is_linear(value):
+        return replace(value, operands=tuple(map(mean, value.operands)))
+    if isinstance(value, nodes.Reduction):
+        return _expected_sum(value, whole_labels=whole_labels)
+    raise OrderMattersError("a function of a value that the order of tied documents changes")
+
+
+def _is_linear(value: nodes.MappedValue) -> bool:
+    """Return whether a function is linear in the operands that depend on the order of ties."""
+    unsettled = {i for i, each in enumerate(value.operands) if not is_settled(each)}
+    if value.function is operator.mul:
+        return len(unsettled) == 1
+    return value.function in _LINEAR and not unsettled & _LINEAR[value.function]
+
+
+def _expected_sum(value: nodes.Reduction, *, whole_labels: bool) -> Value:
+    """Return a sum in which each document has the mean of its block."""
+    term, weight = weighted(value.term, value.order)
+    if value.how in {"min", "max"} or isinstance(value.k, Value) or reads_order(term):
+        raise OrderMattersError("an extreme, or terms or cutoffs that depend on the order")
+    is_whole = isinstance(term, Gain) and whole_labels and getattr(term.gain, "whole", False)
+    if value.how == "count" or is_whole:
+        if isinstance(term, Relevant):
+            total: Term = hits_in_block(term.rel)
+        else:
+            # The sum of labels of 64 bits may need more bits.
+            is_count = value.how == "count"
+            exact = (term & RETRIEVED).cast(pl.Int64) if is_count else term.cast(pl.Int128)
+            total = nodes.OfTies(_block_sum, (exact, _BEGIN, _END))
+        mean = total / TIED
+        return nodes.Reduction("sum", mean if weight is None else mean * weight, "rank", value.k)
+    # Fractions are summed within each ranking: in running sums over all rankings, rounding errors
+    # would accumulate.
+    weights = term_of(1.0) if weight is None else weight
+    terms = t.in_order(term.cast(pl.Float64)), t.in_order(_down_to(value.k, weights))
+    return t.fold(_weighed, *map(t.in_any_order, (FIRST, LAST)), *terms)
+
+
+def _down_to(k: int | None, weights: Term) -> Term:
+    """Return the weights of the first k positions, and 0 for the others."""
+    return weights if k is None else where(k >= POSITION, weights, 0.0)
+
+
+def hits_in_block(rel: float | None) -> Term:
+    """Return the number of hits among the documents tied with each document."""
+    hit = Relevant(rel) & RETRIEVED
+    return nodes.OfTies(_block_hits, (Hits(rel), hit, _BEGIN, _END))
+
+
+def hits_above_block(rel: float | None) -> Term:
+    """Return the number of hits above the documents tied with each document."""
+    return nodes.OfTies(_hits_above, (Hits(rel), Relevant(rel) & RETRIEVED, _BEGIN))
+
+
+def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
+    """Return the sum of the values above a rank, given the values of one ranking in rank order."""
+    running = values.cast(pl.Float64).cum_sum()
+    place = (rank - 2).clip(0).cast(pl.UInt32)
+    return pl.when(rank > 1).then(running.gather(place)).otherwise(0.0)
+
+
+# Differences of running sums over all rows are exact, because they are integers.
+
+
+def _block_sum(values: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
+    number = values.fill_null(0)
+    running = number.cum_sum()
+    return (running.gather(end) - (running - number).gather(begin)).cast(pl.Float64)
+
+
+def _block_hits(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
+    hits, hit = hits.cast(pl.Int64), hit.cast(pl.Int64)
+    return (hits.gather(end) - (hits - hit).gather(begin)).cast(pl.Float64)
+
+
+def _hits_above(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr) -> pl.Expr:
+    return (hits.cast(pl.Int64) - hit.cast(pl.Int64)).gather(begin).cast(pl.Float64)
+
+
+def _weighed(first: pl.Expr, last: pl.Expr, term: pl.Expr, weights: pl.Expr) -> pl.Expr:
+    """Return the sum of a term, weighted by the mean weight of each document's possible ranks."""
+    weights = weights.fill_null(0.0)
+    weighed = above(weights, last + 1) - above(weights, first)
+    return (term * weighed / (last - first + 1)).sum()
+
+
+@lru_cache(4096)
+def reverse(node: Any) -> Any:
+    """Return a value of the reverse order of tied documents.
+
+    In the best order, tied documents with the highest label come first; the worst order is its
+    reverse. Each row keeps its rank, and has the label of another document.
+
+    Raises
+    ------
+    OrderMattersError
+        If the value reads more than labels and ranks.
+    """
+    if isinstance(node, (nodes.UserExpression, nodes.Batch, nodes.Column)) or node in {
+        Field("ideal_rank"),
+        Field("doc"),
+    }:
+        raise OrderMattersError("a column that moves with the documents")
+    if node in _OF_DOCUMENTS or isinstance(node, (Relevant, Gain)):
+        return nodes.OfTies(pl.Expr.gather, (node, _REVERSE))
+    if isinstance(node, Hits):
+        hit = Relevant(node.rel) & RETRIEVED
+        return nodes.OfTies(_reversed_hits, (node, hit, _BEGIN, _END, _REVERSE))
+    if isinstance(node, (nodes.Reduction, nodes.Listed)) and node.order == "ideal":
+        return node
+    return node.with_inputs(reverse)
+
+
+def _reversed_hits(
+    hits: pl.Expr, hit: pl.Expr, begin: pl.Expr, end: pl.Expr, back: pl.Expr
+) -> pl.Expr:
+    hits = hits.cast(pl.Int64)
+    before = hits - hit.cast(pl.Int64)
+    return before.gather(begin) + hits.gather(end) - before.gather(back)
+
+
+def has_reverse(metric: pl.Expr) -> bool:
+    """Return whether a metric has a value of the reverse order of ties."""
+    try:
+        reverse(tree_of(metric))
+    except OrderMattersError:
+        return False
+    return True
 
 
 #: Columns of the ranked table that depend on the order of tied documents.
@@ -50,7 +242,7 @@ def expectation(metric: pl.Expr, *, whole_labels: bool) -> Value:
                 "`ties='expected'` does not support expressions that read ranks; use a metric; "
                 f"found {metric}"
             )
-        return UserExpression(metric)
+        return nodes.UserExpression(metric)
     try:
         return expected(_with_means(metric, whole_labels=whole_labels), whole_labels=whole_labels)
     except OrderMattersError:
@@ -80,31 +272,20 @@ def _with_means(metric: Metric, *, whole_labels: bool) -> Value:
     try:
         expected(metric.tree, whole_labels=whole_labels)
     except OrderMattersError:
-        return Mean(second(**metric.arguments))
+        return nodes.Mean(second(**metric.arguments))
     return metric.tree
 
 
-#: The means of metrics that are not sums over documents, by the name of the metric.
-EXPECTATIONS: dict[str, Callable[..., Value]] = {}
-
-
-def _expected(function: Callable[..., Value]) -> Callable[..., Value]:
-    EXPECTATIONS[function.__name__] = function
-    return function
-
-
-@_expected
 def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the probability that a relevant document is among the first k."""
-    found = t.fold(_any_found, _first_hit_probability(rel), k=k)
+    found = t.fold(_any_found, t.in_order(_first_hit_probability(rel), k))
     return where(t.num_relevant(rel) > 0, found)
 
 
-def _any_found(likely: pl.Expr, *, k: int | None) -> pl.Expr:
-    return 1 - _head((1 - likely).cum_prod(), k).min().fill_null(1.0)
+def _any_found(likely: pl.Expr) -> pl.Expr:
+    return 1 - (1 - likely).cum_prod().min().fill_null(1.0)
 
 
-@_expected
 def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the probability that all relevant documents are among the first k."""
     found, wanted = t.top(t.relevant(rel)).count(), t.num_relevant(rel)
@@ -117,7 +298,6 @@ def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     return where(wanted > 0, where(found.equals(wanted), every, 0.0))
 
 
-@_expected
 def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     """Return the probability that a document of the highest label is among the first k."""
     places = map(t.in_any_order, (POSITION, FIRST, LAST))
@@ -134,20 +314,18 @@ def _best_found(
     return 1 - (1 - likely).cum_prod().head(k).min().fill_null(1.0)
 
 
-@_expected
 def reciprocal_rank(k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the first hit is at that rank."""
     likely = _first_hit_probability(rel)
-    found = t.fold(_first_found, likely, t.in_any_order(POSITION), k=k)
+    found = t.fold(_first_found, t.in_order(likely, k), t.in_order(POSITION, k))
     return where(t.num_relevant(rel) > 0, found)
 
 
-def _first_found(likely: pl.Expr, place: pl.Expr, *, k: int | None) -> pl.Expr:
+def _first_found(likely: pl.Expr, place: pl.Expr) -> pl.Expr:
     missed = (1 - likely).cum_prod().shift(1, fill_value=1.0)
-    return _head(likely * missed / place, k).sum()
+    return (likely * missed / place).sum()
 
 
-@_expected
 def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     """Return the expected number of hits down to the cutoff, divided by the cutoff."""
     relevant = t.relevant(rel)
@@ -167,7 +345,6 @@ def _share_of_cutoff(
     return pl.when(cutoff > 0).then(share)
 
 
-@_expected
 def average_precision(
     k: int | None = None,
     *,
@@ -180,23 +357,14 @@ def average_precision(
             "average_precision(norm='hits') at a cutoff has no closed form for "
             "ties='expected'; omit the cutoff or use norm='min'"
         )
-    wanted = t.num_relevant(rel)
-    if norm == "retrieved":
-        wanted = least(t.num_retrieved(k), wanted)
     hits = hits_in_block(rel)
     # Given a hit at this rank, the other h - 1 hits of the block are equally likely to have any of
     # its other c - 1 ranks.
     others = (POSITION - FIRST) * (hits - 1) / (TIED - 1).clip(1)
     precision = hits / TIED * (hits_above_block(rel) + 1 + others) / POSITION
-    divisor = wanted
-    if norm == "min" and k is not None:
-        divisor = wanted.clip(high=k)
-    if norm == "hits":
-        divisor = t.top(t.relevant(rel)).count().clip(low=1)
-    return where(wanted > 0, t.top(precision, k).sum() / divisor)
+    return normalized(t.top(precision, k).sum(), k, norm, rel)
 
 
-@_expected
 def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the user stops at that rank."""
     if max_grade is not None:
@@ -204,22 +372,17 @@ def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     return _expected_stop(t.gain(power_of_two).fill_null(1.0), k, reciprocal, of_highest=True)
 
 
-@_expected
 def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
     return _expected_stop(share_of_grades(max_grade, 0), k, persistence, p=decay)
 
 
-def _first_hit_probability(rel: float | None) -> Listed:
+def _first_hit_probability(rel: float | None) -> Term:
     """Return the probability that each rank holds a relevant document if no higher rank does.
 
     In this case, the relevant documents of a block are at this rank or below it in the block.
     """
-    return t.in_order((hits_in_block(rel) / (LAST + 1 - POSITION)).clip(0, 1))
-
-
-def _head(terms: pl.Expr, k: int | None) -> pl.Expr:
-    return terms if k is None else terms.head(k)
+    return (hits_in_block(rel) / (LAST + 1 - POSITION)).clip(0, 1)
 
 
 def _expected_stop(
@@ -227,9 +390,9 @@ def _expected_stop(
 ) -> Value:
     """Return the sum of weight times the probability of stopping at each rank, in random order."""
     places = map(t.in_any_order, (POSITION, FIRST, LAST))
-    weights = t.in_any_order(POSITION.map(weight, **parameters))
+    weights = t.in_any_order(_down_to(k, POSITION.map(weight, **parameters)))
     worths = t.in_order(worth), t.in_any_order(worth)
-    return t.fold(_stopped, *places, weights, *worths, k=k, of_highest=of_highest)
+    return t.fold(_stopped, *places, weights, *worths, of_highest=of_highest)
 
 
 def _stopped(
@@ -240,11 +403,8 @@ def _stopped(
     worth: pl.Expr,
     every: pl.Expr,
     *,
-    k: int | None,
     of_highest: bool,
 ) -> pl.Expr:
-    if k is not None:
-        weight = pl.when(k >= place).then(weight).otherwise(0.0)
     stop = (worth - 1) / every.max() if of_highest else worth
     documents = pl.struct(
         stop.alias("stop"),
@@ -298,3 +458,13 @@ def _expected_stops(lists: pl.Series) -> pl.Series:
         .agg(pl.col(lists.name).sum())
         .get_column(lists.name)
     )
+
+
+#: The means of metrics that are not sums over documents, by the name of the metric.
+EXPECTATIONS: dict[str, Callable[..., Value]] = {
+    each.__name__: each
+    for each in (
+        average_precision, err, full_recall, hit_rate, pfound, r_precision, reciprocal_rank,
+        top_k_accuracy,
+    )
+}  # fmt: skip

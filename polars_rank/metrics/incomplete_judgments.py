@@ -7,10 +7,10 @@ from typing import Literal
 import polars as pl
 
 from polars_rank._params import one_of, share
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.relevance import share_of_top
-from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Term, Value, least, ratio
+from polars_rank.metrics.vocabulary import JUDGED, LABEL, RANK, Term, Value, least, ratio
 
 __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import polars as pl
 
@@ -11,22 +12,11 @@ from polars_rank.metrics.aliases import ALIASES
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Definition
 
-AGGREGATES = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}
-
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "metric": pl.String,
-    "parameters": pl.String,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "binary": pl.Boolean,
-    "definition": pl.String,
+#: Types of columns that may be null or empty in all rows.
+_TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
+    **dict.fromkeys(("low", "high", "counts_as"), pl.Float64),
+    **dict.fromkeys(("formula", "undefined", "source"), pl.String),
     "aliases": pl.List(pl.String),
-    "family": pl.String,
-    "formula": pl.String,
-    "undefined": pl.String,
-    "counts_as": pl.Float64,
-    "aggregate": pl.String,
-    "source": pl.String,
 }
 
 
@@ -71,35 +61,31 @@ def list_metrics() -> pl.DataFrame:
     aliases: dict[str, list[str]] = {name: [] for name in REGISTER}
     for alias, (name, fixed) in ALIASES.items():
         aliases[name].append(f"{alias} = {REGISTER[name](**fixed)}" if fixed else alias)
-    rows = []
-    for name, definition in sorted(REGISTER.items()):
-        description = described(definition)
-        rows.append(
-            (
-                name,
-                ", ".join(map(_parameter_text, inspect.signature(definition).parameters.values())),
-                definition.low,
-                definition.high,
-                definition.binary,
-                description.definition,
-                aliases[name],
-                family(definition),
-                description.formula or None,
-                definition.undefined,
-                _counts_as(definition),
-                AGGREGATES[definition.aggregate],
-                description.source or None,
-            )
-        )
-    return pl.DataFrame(rows, SCHEMA, orient="row")
+    rows = [_row(definition, aliases[name]) for name, definition in sorted(REGISTER.items())]
+    return pl.DataFrame(rows, schema_overrides=_TYPES, infer_schema_length=None)
 
 
-def _counts_as(definition: Definition[...]) -> float | None:
-    """Return the value of an undefined ranking in the mean."""
-    if definition.undefined is None or definition.skipped:
-        return None
-    floor = inspect.signature(definition).parameters.get("floor")
-    return 0.0 if definition.aggregate != "geometric" or floor is None else floor.default
+def _row(definition: Definition[...], aliases: list[str]) -> dict[str, Any]:
+    description, signature = described(definition), inspect.signature(definition)
+    # What an undefined ranking counts as in the mean.
+    counted = None if definition.undefined is None or definition.skipped else 0.0
+    if counted is not None and definition.aggregate == "geometric":
+        counted = getattr(signature.parameters.get("floor"), "default", counted)
+    return {
+        "metric": definition.__name__,
+        "parameters": ", ".join(map(_parameter_text, signature.parameters.values())),
+        "low": definition.low,
+        "high": definition.high,
+        "binary": definition.binary,
+        "definition": description.definition,
+        "aliases": aliases,
+        "family": family(definition),
+        "formula": description.formula or None,
+        "undefined": definition.undefined,
+        "counts_as": counted,
+        "aggregate": definition.aggregate.replace("geometric", "geometric mean"),
+        "source": description.source or None,
+    }
 
 
 def family(definition: Definition[...]) -> str:

@@ -29,7 +29,7 @@ from polars_rank.metrics.documentation import completed, described, displayed
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.nodes import UserExpression, Value
 from polars_rank.metrics.nodes import described as found
-from polars_rank.metrics.terms import where
+from polars_rank.metrics.vocabulary import where
 
 P = ParamSpec("P")
 

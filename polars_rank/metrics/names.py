@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import polars as pl
 
 from polars_rank import discounts, gains
-from polars_rank._params import public
+from polars_rank._params import is_number, number_in, public
 from polars_rank._polars import inputs
 from polars_rank.errors import ArgumentError, hint, short
-from polars_rank.metrics.aliases import (
-    ALIASES,
-    FUNCTIONS_OF,
-    MEANINGS,
-    OF_GENERATION,
-    OTHER_MEANINGS,
-)
+from polars_rank.metrics import aliases
 from polars_rank.metrics.metric import (
     FILLED,
     FORGET,
@@ -33,21 +28,10 @@ from polars_rank.metrics.metric import (
     direction,
     written,
 )
-from polars_rank.metrics.spellings import (
-    expanded,
-    find,
-    level_of,
-    number,
-    numbered,
-    whole,
-    with_level,
-    with_parameters,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
+#: Parameters of a metric.
+Parameters: TypeAlias = dict[str, Any]
 
 # Patterns are compiled when they are first used, which keeps the import fast.
 _NAME = r"(?P<name>[\w.,=#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?"
@@ -67,6 +51,20 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "at_least": gains.at_least,
     "log": discounts.log,
     "jarvelin": discounts.jarvelin,
+}
+
+#: No cutoff, label or other number in a name has more digits.
+_DIGITS = 20
+#: Metrics for which several numbers after the name are one parameter, and not several cutoffs.
+_OF_SEVERAL = ("eleven_point", "utility")
+#: Parameters of ir_measures and torchmetrics, and their names in polars_rank.
+_RENAMED = {
+    "cutoff": "k", "top_k": "k", "gains": "gain", "min_rel": "min_grade", "max_rel": "max_grade",
+}  # fmt: skip
+#: Metrics of ir_measures that become another one with a certain parameter.
+_VARIANTS = {
+    ("num_retrieved", "rel"): "num_relevant_retrieved",
+    ("set_precision", "relative"): "set_relative_precision",
 }
 
 
@@ -130,19 +128,17 @@ def read(name: str, tool: str = "") -> Metric:
         raise ArgumentError(
             f"{short(name)} means {len(several)} metrics; name one, such as {short(several[0])}"
         )
-    text, level = level_of(name.strip())
-    match = re.fullmatch(_NAME, text)
+    leveled = re.fullmatch(r"(.+?)-l(\d+)", name.strip())  # ranx appends the lowest relevant label
+    match = re.fullmatch(_NAME, leveled[1] if leveled else name.strip())
     if match is None:
         raise ArgumentError(f"invalid metric {short(name)}; write it like \"ndcg(gain='exp2')@10\"")
     stem, at = match["name"], match["at"]
     function, parameters = find(stem, tool)
+    if function is None and at is None:
+        function, parameters = _numbered(name, stem, tool)
     if function is None:
-        found = numbered(name, stem, tool) if at is None else None
-        if found is None:
-            raise _unknown(stem, at or "")
-        function, parameters = found
-    given = _arguments(name, match["arguments"])
-    function, others = with_parameters(name, stem, function, given)
+        raise _unknown(stem, at or "")
+    function, others = _of_tools(name, stem, function, _arguments(name, match["arguments"]))
     parameters = {**parameters, **others}
     if at is not None:
         key, value = _at(name, function, at)
@@ -151,9 +147,142 @@ def read(name: str, tool: str = "") -> Metric:
                 f"`{key}` is given twice in {short(name)}; give it once, after the '@'"
             )
         parameters = {**parameters, key: value}
-    if level is not None:
-        parameters = with_level(name, function, level, parameters)
+    if leveled:
+        parameters |= _of_level(function, whole(name, "rel", leveled[2]), parameters)
     return _metric_of(name, function, parameters)
+
+
+def _at(name: str, function: str, text: str) -> tuple[str, float]:
+    """Return the parameter after the "@": the cutoff, or the recall of "IPrec@0.1"."""
+    if function == "interpolated_precision":
+        return "recall", number(name, "recall", text, "a number from 0 to 1")
+    return "k", whole(name, "k", text)
+
+
+def find(name: str, tool: str = "") -> tuple[str | None, Parameters]:
+    """Return the metric of a name without cutoff, and the parameters that the name implies.
+
+    Names of the given tool take precedence. torchmetrics' classes and functions begin with
+    "Retrieval" or "retrieval_".
+    """
+    lower = name.lower()
+    for known in (lower, re.sub("^retrieval_?", "", lower)):
+        if (tool, known) in aliases.TOOL_ALIASES:
+            return aliases.TOOL_ALIASES[tool, known]
+        if known in REGISTER:
+            return known, {}
+        if known in aliases.ALIASES:
+            return aliases.ALIASES[known]
+    return None, {}
+
+
+def whole(name: str, parameter: str, text: str) -> int:
+    """Return a number in a name as an integer."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        advice = "; write the cutoff like 'ndcg@10'" if parameter == "k" else ""
+        raise ArgumentError(
+            f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
+            f"{advice}"
+        )
+    return int(text)
+
+
+def number(name: str, parameter: str, text: str, what: str = "a number") -> float:
+    """Return a number in a name as a float."""
+    found = number_in(text)
+    if found is None:
+        raise ArgumentError(f"`{parameter}` must be {what}; found {short(text)} in {short(name)}")
+    return found
+
+
+def _numbered(name: str, stem: str, tool: str) -> tuple[str | None, Parameters]:
+    """Return the metric and the parameters of a stem with numbers, such as "P_5", if it is one."""
+    match = re.fullmatch(r"(.+?)[_.](-?[\d.][\d.,=-]*)", stem)
+    if match is None:
+        return None, {}
+    # "ndcg_at_10" of MTEB and BEIR
+    function, parameters = find(match[1].removesuffix("_at"), tool)
+    own = {} if function is None else _after_name(name, function, match[2])
+    return (None, {}) if parameters.keys() & own.keys() else (function, {**parameters, **own})
+
+
+def _after_name(name: str, function: str, text: str) -> Parameters:
+    """Return the parameters that the numbers after a name mean in trec_eval and ranx.
+
+    Examples are "iprec_at_recall_0.10", "set_F_4", "utility_2,-1,0,0", "rbp.95" and "P_5".
+    """
+    match function:
+        case "interpolated_precision" | "r_precision":
+            parameter = "recall" if function == "interpolated_precision" else "multiple"
+            return {parameter: number(name, parameter, text)}
+        case "set_f":
+            return {"beta": _root(name, number(name, "beta", text))}
+        case "rbp":
+            return {"p": number(name, "p", text if "." in text else f"0.{text}")}
+        case "eleven_point":
+            return {"recalls": tuple(number(name, "recalls", each) for each in text.split(","))}
+        case "utility":
+            worths = [number(name, "a", each) for each in text.split(",")]
+            if len(worths) != len("abcd"):
+                raise ArgumentError(
+                    f"{short(name)} must have four numbers, the values of tp, fp, fn, and tn"
+                )
+            return dict(zip("abcd", worths, strict=True))
+        case "ndcg" if "=" in text:  # the gains of labels
+            levels = [
+                (number(name, "gain", label), number(name, "gain", value))
+                for label, _, value in (pair.partition("=") for pair in text.split(","))
+            ]
+            if len(dict(levels)) < len(levels):
+                raise ArgumentError(
+                    f"`gain` of a label is given twice in {short(name)}; give it once"
+                )
+            return {"gain": gains.Levels(tuple(levels))}
+    return {"k": whole(name, "k", text)}
+
+
+def _root(name: str, squared: Any) -> float:
+    """Return `beta`, the square root of the parameter of trec_eval and ir_measures."""
+    if not is_number(squared) or squared <= 0:
+        raise ArgumentError(
+            f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"
+        )
+    return math.sqrt(squared)
+
+
+def _of_tools(name: str, stem: str, function: str, given: Parameters) -> tuple[str, Parameters]:
+    """Return the metric and our parameters, for parameters that may be of another tool."""
+    parameters: Parameters = {}
+    for key, value in given.items():
+        if value is not False:
+            function = _VARIANTS.get((function, key), function)
+        match key:
+            case "judged_only":
+                if value:
+                    raise ArgumentError(
+                        f"`judged_only` in {short(name)} is not supported; use unjudged='removed' "
+                        "instead"
+                    )
+            case "dcg":
+                if value not in ("log2", "exp-log2"):
+                    raise ArgumentError(f"invalid parameter dcg={short(value)} in {short(name)}")
+                parameters |= {"gain": gains.exp2} if value == "exp-log2" else {}
+            case "adaptive_k":
+                parameters |= {"depth": "retrieved"} if value else {}
+            case "beta" if stem.lower() == "setf":
+                parameters[key] = _root(name, value)
+            case _ if key != "relative" or not isinstance(value, bool):
+                parameters[_RENAMED.get(key, key)] = value
+    return function, parameters
+
+
+def _of_level(function: str, lowest: int, parameters: Parameters) -> Parameters:
+    """Return the parameter by which labels below a level are not relevant or have no gain."""
+    accepted = inspect.signature(REGISTER[function]).parameters
+    if "gain" not in accepted:
+        return {"rel": lowest}
+    gain = parameters.get("gain", accepted["gain"].default)
+    return {"gain": gains.at_least(lowest, gains.GAINS.get(gain, gain))}
 
 
 def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
@@ -165,8 +294,8 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
             f"{function} has no parameter {short(unknown)} (in {short(name)}); available: "
             f"{available}.{hint(unknown, accepted)}"
         )
-        if function in OTHER_MEANINGS:
-            message += f" Note: {OTHER_MEANINGS[function]}"
+        if function in aliases.OTHER_MEANINGS:
+            message += f" Note: {aliases.OTHER_MEANINGS[function]}"
         raise ArgumentError(message)
     needed = [key for key, each in accepted.items() if each.default is each.empty]
     missing = [key for key in needed if key not in parameters]
@@ -179,11 +308,15 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
 
 def expand(name: str) -> list[str]:
     """Return the names that "ndcg@5,10", "official" or "P_5,10" stands for, or the name itself."""
-    match = re.fullmatch(_CUTOFFS, name)
-    if match is None:
-        return expanded(name)
-    level, cutoffs = match["level"] or "", match["cutoffs"].split(",")
-    return [f"{match['name']}{k.strip()}{level}" for k in cutoffs]
+    if match := re.fullmatch(_CUTOFFS, name):
+        level, cutoffs = match["level"] or "", match["cutoffs"].split(",")
+        return [f"{match['name']}{k.strip()}{level}" for k in cutoffs]
+    if name.lower() in aliases.SETS:
+        return aliases.SETS[name.lower()]
+    match = re.fullmatch(r"(.+?[_.])(-?[\d.]+(?:,-?[\d.]+)+)", name)
+    if match is None or find(match[1][:-1])[0] in _OF_SEVERAL:
+        return [name]
+    return [match[1] + each for each in match[2].split(",")]
 
 
 def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
@@ -306,20 +439,20 @@ def instead(name: str) -> str:
     if function is not None:
         given = ", ".join(f"{key}={written(value)}" for key, value in parameters.items())
         return f"use {function}({given})"
-    if lower in FUNCTIONS_OF:
-        return f"use {FUNCTIONS_OF[lower]}"
-    return MEANINGS.get(lower) or OF_GENERATION.get(lower.replace("_", ""), "")
+    if lower in aliases.FUNCTIONS_OF:
+        return f"use {aliases.FUNCTIONS_OF[lower]}"
+    return aliases.MEANINGS.get(lower) or aliases.OF_GENERATION.get(lower.replace("_", ""), "")
 
 
 def function_of(name: str) -> str | None:
     """Return the function that computes a measure which is not a metric; None for others."""
     match = re.fullmatch(_NAME, name.strip())
-    return None if match is None else FUNCTIONS_OF.get(match["name"].lower())
+    return None if match is None else aliases.FUNCTIONS_OF.get(match["name"].lower())
 
 
 def _unknown(name: str, at: str) -> ArgumentError:
     if advice := instead(name):
-        what = "ambiguous" if name.lower() in MEANINGS else "not a metric"
+        what = "ambiguous" if name.lower() in aliases.MEANINGS else "not a metric"
         return ArgumentError(f"{name!r} is {what}; {advice}")
     if re.fullmatch(r"[\d.]+", name):
         advice = "write several cutoffs without spaces: 'ndcg@5,10'"
@@ -327,16 +460,9 @@ def _unknown(name: str, at: str) -> ArgumentError:
     listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
     text = name if at else name.rstrip("0123456789")  # "ndcg10"
     at = at or name[len(text) :]
-    known = [text] if find(text)[0] else [*REGISTER, *ALIASES, *FUNCTIONS_OF]
+    known = [text] if find(text)[0] else [*REGISTER, *aliases.ALIASES, *aliases.FUNCTIONS_OF]
     close = re.sub(r"'(.*?)'", rf"'\1{at and '@' + at}'", hint(text, known))
     return ArgumentError(f"unknown metric {short(name)}.{close or listed}")
-
-
-def _at(name: str, function: str, text: str) -> tuple[str, Any]:
-    """Return the parameter after the "@": the cutoff, or the recall of "IPrec@0.1"."""
-    if function == "interpolated_precision":
-        return "recall", number(name, "recall", text, "a number from 0 to 1")
-    return "k", whole(name, "k", text)
 
 
 def call_in(text: str, example: str) -> tuple[str, dict[str, Any]]:

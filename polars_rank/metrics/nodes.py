@@ -9,9 +9,10 @@ into expressions and plans.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import polars as pl
 
@@ -27,6 +28,8 @@ Order: TypeAlias = Literal["rank", "ideal", "any"]
 Function: TypeAlias = Callable[..., Any]
 Parameters: TypeAlias = tuple[tuple[str, Hashable], ...]
 Scalar: TypeAlias = float | bool | None
+#: Nodes of one level, and scalars.
+Operands: TypeAlias = tuple[object, ...]
 
 L = TypeVar("L", bound="Node")
 
@@ -34,19 +37,42 @@ L = TypeVar("L", bound="Node")
 class Node:
     """A part of a metric. Nodes are values: equal nodes are computed once."""
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes that this node reads."""
-        return ()
+    @cached_property
+    def inputs(self) -> tuple[Any, ...]:
+        """The nodes that this node reads, in the order of its fields."""
+        return (*_nodes_in(vars(self).values()),)
+
+    def with_inputs(self, change: Callable[[Any], Any]) -> Self:
+        """Return the node with other inputs, if it has any."""
+        if not self.inputs:
+            return self
+        held = {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
+        changed = {name: _changed(value, change) for name, value in held.items()}
+        node: Self = replace(cast("Any", self), **changed)
+        return node
+
+
+def _nodes_in(held: Iterable[Any]) -> Iterator[Node]:
+    """Yield the nodes among values and in their tuples."""
+    for value in held:
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _nodes_in(value)
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value with the nodes in it changed."""
+    if isinstance(value, Node):
+        return change(value)
+    return tuple(_changed(each, change) for each in value) if type(value) is tuple else value
 
 
 class _Level(Node, Generic[L]):
     """Operators of terms, which return terms, and of values, which return values."""
 
     @classmethod
-    def mapped(
-        cls, function: Function, operands: tuple[_Level[L] | Scalar, ...], parameters: Parameters
-    ) -> L:
+    def mapped(cls, function: Function, operands: Operands, parameters: Parameters) -> L:
         """Return an elementwise function of operands of this level and numbers."""
         raise NotImplementedError
 
@@ -164,12 +190,7 @@ class Term(_Level["Term"]):
     """One value per document."""
 
     @classmethod
-    def mapped(
-        cls,
-        function: Function,
-        operands: tuple[_Level[Term] | Scalar, ...],
-        parameters: Parameters = (),
-    ) -> Term:
+    def mapped(cls, function: Function, operands: Operands, parameters: Parameters = ()) -> Term:
         """Return an elementwise function of terms and numbers."""
         return MappedTerm(function, tuple(map(term_of, operands)), parameters)
 
@@ -178,12 +199,7 @@ class Value(_Level["Value"]):
     """One value per ranking."""
 
     @classmethod
-    def mapped(
-        cls,
-        function: Function,
-        operands: tuple[_Level[Value] | Scalar, ...],
-        parameters: Parameters = (),
-    ) -> Value:
+    def mapped(cls, function: Function, operands: Operands, parameters: Parameters = ()) -> Value:
         """Return an elementwise function of values and numbers."""
         return MappedValue(function, tuple(map(value_of, operands)), parameters)
 
@@ -213,11 +229,6 @@ class MappedTerm(Term):
     operands: tuple[Term, ...]
     parameters: Parameters = ()
 
-    @property
-    def inputs(self) -> tuple[Term, ...]:
-        """The nodes that this node reads."""
-        return self.operands
-
 
 @dataclass(frozen=True)
 class MappedValue(Value):
@@ -226,11 +237,6 @@ class MappedValue(Value):
     function: Function
     operands: tuple[Value, ...]
     parameters: Parameters = ()
-
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        """The nodes that this node reads."""
-        return self.operands
 
 
 @dataclass(frozen=True)
@@ -289,11 +295,6 @@ class OfTies(Term):
     function: Function
     operands: tuple[Term, ...]
 
-    @property
-    def inputs(self) -> tuple[Term, ...]:
-        """The nodes that this node reads."""
-        return self.operands
-
 
 @dataclass(frozen=True)
 class Reduction(Value):
@@ -308,16 +309,9 @@ class Reduction(Value):
     k: int | Value | None = None
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes that this node reads."""
-        return (self.term, self.k) if isinstance(self.k, Value) else (self.term,)
-
-    @property
     def elements(self) -> Elements:
         """What it reads of each document."""
-        how: Literal["sum", "count", "extreme"] = "extreme"
-        if self.how == "sum" or self.how == "count":  # noqa: PLR1714  (as type checkers need it)
-            how = self.how
+        how = self.how if self.how in ("sum", "count") else "extreme"
         return Elements(self.term, self.order, how)
 
 
@@ -327,12 +321,7 @@ class Elements(Node):
 
     term: Term
     order: Order
-    how: Literal["sum", "count", "extreme"]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes that this node reads."""
-        return (self.term,)
+    how: str
 
 
 @dataclass(frozen=True)
@@ -347,11 +336,6 @@ class Listed(Node):
     order: Order
     k: int | None = None
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes that this node reads."""
-        return (self.term,)
-
 
 @dataclass(frozen=True)
 class Fold(Value):
@@ -360,11 +344,6 @@ class Fold(Value):
     function: Function
     sequences: tuple[Listed, ...]
     parameters: Parameters = ()
-
-    @property
-    def inputs(self) -> tuple[Listed, ...]:
-        """The nodes that this node reads."""
-        return self.sequences
 
 
 @dataclass(frozen=True)
@@ -380,11 +359,6 @@ class Batch(Value):
     read: Callable[..., Any]
     parameters: tuple[Hashable, ...]
     fields: tuple[tuple[str, Term], ...]
-
-    @property
-    def inputs(self) -> tuple[Term, ...]:
-        """The nodes that this node reads."""
-        return tuple(term for _, term in self.fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,22 +376,12 @@ class Required(Value):
     condition: Value
     problem: str
 
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        """The nodes that this node reads."""
-        return self.value, self.condition
-
 
 @dataclass(frozen=True)
 class Mean(Value):
     """A value that is a mean over all orders of tied documents."""
 
     value: Value
-
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        """The nodes that this node reads."""
-        return (self.value,)
 
 
 def hashable(parameters: Mapping[str, Hashable]) -> Parameters:

@@ -7,23 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from polars_rank._params import number, share, whole_number
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import LABEL, RETRIEVED, SCORE, Value, ratio, where
+from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, SCORE, Value, ratio, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "coverage_error",
-    "label_ranking_average_precision",
-    "label_ranking_loss",
-    "pair_accuracy",
-    "partial_auc",
-    "pr_auc",
-    "roc_auc",
-    "top_k_accuracy",
-]
+    "coverage_error", "label_ranking_average_precision", "label_ranking_loss", "pair_accuracy",
+    "partial_auc", "pr_auc", "roc_auc", "top_k_accuracy",
+]  # fmt: skip
 
 
 @define_metric(

@@ -8,22 +8,16 @@ import polars as pl
 
 from polars_rank._params import is_number, one_of, share
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import Listed
 from polars_rank.metrics.relevance import average_precision
-from polars_rank.metrics.terms import RANK, Value, ratio, where
+from polars_rank.metrics.vocabulary import RANK, Value, ratio, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "binary_g",
-    "eleven_point",
-    "interpolated_precision",
-    "log_average_precision",
-    "yaap",
-]
+__all__ = ["binary_g", "eleven_point", "interpolated_precision", "log_average_precision", "yaap"]
 
 Rounding = Literal["up", "nearest"]
 

@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from polars_rank._params import one_of, positive
-from polars_rank.metrics import terms as t
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import Term, Value, least, ratio, where
+from polars_rank.metrics.vocabulary import Term, Value, least, ratio, where
 
 __all__ = [
-    "average_precision",
-    "f1",
-    "fbeta",
-    "full_recall",
-    "hit_rate",
-    "precision",
-    "r_precision",
-    "recall",
-    "recall_capped",
-    "relative_precision",
-]
+    "average_precision", "f1", "fbeta", "full_recall", "hit_rate", "precision", "r_precision",
+    "recall", "recall_capped", "relative_precision",
+]  # fmt: skip
 
 
 @define_metric(
@@ -372,16 +364,20 @@ def average_precision(
     Buckley & Voorhees, Evaluating evaluation measure stability, 2000.
     """
     one_of("norm", norm, ("R", "min", "retrieved", "hits"))
+    return normalized(t.at_hits(lambda rank, hits: hits / rank, k, rel).sum(), k, norm, rel)
+
+
+def normalized(total: Value, k: int | None, norm: str, rel: float | None) -> Value:
+    """Return a sum of precisions, divided as in average precision."""
     wanted = t.num_relevant(rel)
     if norm == "retrieved":
         wanted = least(t.num_retrieved(k), wanted)
-    precisions = t.at_hits(lambda rank, hits: hits / rank, k, rel)
     divisor = wanted
-    if norm == "min":
+    if norm == "min" and k is not None:
         divisor = wanted.clip(high=k)
     if norm == "hits":
         divisor = t.top(t.relevant(rel), k).count().clip(1)
-    return where(wanted > 0, precisions.sum() / divisor)
+    return where(wanted > 0, total / divisor)
 
 
 def share_of_top(condition: Term, k: int | None, depth: Literal["k", "retrieved"]) -> Value:

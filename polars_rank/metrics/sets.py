@@ -1,29 +1,23 @@
-"""Metrics of sets: counts, set precision and recall, and metrics of the confusion matrix."""
+"""Metrics of sets: counts, set precision and recall, the confusion matrix, and abstention.
+
+A query without relevant documents has no answer, and the best result is an empty ranking, which
+`abstained` and `answered` evaluate.
+"""
 
 from __future__ import annotations
 
-from polars_rank._params import share, whole_number
-from polars_rank.metrics import terms as t
+from polars_rank._params import number, share, whole_number
+from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.relevance import fbeta, precision, recall, relative_precision
-from polars_rank.metrics.terms import JUDGED, LABEL, Value, ratio, where
+from polars_rank.metrics.vocabulary import JUDGED, LABEL, RETRIEVED, SCORE, Value, ratio, where
 
 __all__ = [
-    "classification_accuracy",
-    "fall_out",
-    "mcc",
-    "num_nonrelevant_judged_retrieved",
-    "num_queries",
-    "num_relevant",
-    "num_relevant_retrieved",
-    "num_retrieved",
-    "set_ap",
-    "set_f",
-    "set_precision",
-    "set_recall",
-    "set_relative_precision",
+    "abstained", "answered", "classification_accuracy", "fall_out", "mcc",
+    "num_nonrelevant_judged_retrieved", "num_queries", "num_relevant", "num_relevant_retrieved",
+    "num_retrieved", "set_ap", "set_f", "set_precision", "set_recall", "set_relative_precision",
     "utility",
-]
+]  # fmt: skip
 
 
 @define_metric(low=1, aggregate="sum", order_matters="never")
@@ -362,8 +356,8 @@ def utility(
     ----------
     Buckley, trec_eval, `utility`.
     """
-    for name, number in {"a": a, "b": b, "c": c, "d": d}.items():
-        share(name, number, -(10**9), 10**9, ends=True)
+    for name, worth in {"a": a, "b": b, "c": c, "d": d}.items():
+        share(name, worth, -(10**9), 10**9, ends=True)
     tp, listed, wanted, rows = _margins(None, size, rel)
     value = a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
     return _within(value, size)
@@ -494,3 +488,85 @@ def _within(value: Value, size: int | None) -> Value:
         return value
     problem = f"`size` of the collection is {size}, but a ranking has more documents"
     return t.require(value, t.num_documents() <= size, problem)
+
+
+@define_metric(binary=True, skipped=True, undefined="a document is relevant", order_matters="never")
+def abstained(*, min_score: float | None = None, rel: float | None = None) -> Value:
+    r"""Abstention on a query without an answer: 1 if no document is retrieved.
+
+    $$\left[ n = 0 \right]$$
+
+    The brackets are 1 if the condition holds, otherwise 0; n is the number of retrieved documents.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": [1, 2, 3], "doc": ["a", "b", None], "score": [0.9, 0.3, None],
+    ...     "label": [1, 0, None],
+    ... })
+    >>> df.ranking.abstained(), df.ranking.abstained(min_score=0.5)
+    (0.5, 1.0)
+
+    Parameters
+    ----------
+    min_score
+        Lowest score of a retrieved document. Documents with lower scores do not count as
+        retrieved. None: every document with a score is retrieved.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking. Empty rankings count only if the `query_set` includes them.
+
+    References
+    ----------
+    Rajpurkar, Jia & Liang, Know what you don't know: unanswerable questions for SQuAD, 2018.
+    """
+    return where(t.num_relevant(rel) > 0, None, 1.0 - _is_answered(min_score))
+
+
+@define_metric(
+    perfect=1, binary=True, skipped=True, undefined="no document is relevant", order_matters="never"
+)
+def answered(*, min_score: float | None = None, rel: float | None = None) -> Value:
+    r"""Answer to a query that has one: 1 if a document is retrieved, relevant or not.
+
+    $$\left[ n \ge 1 \right]$$
+
+    The brackets are 1 if the condition holds, otherwise 0; n is the number of retrieved documents.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": [1, 2, 3], "doc": ["a", "b", "c"], "score": [0.9, 0.3, None],
+    ...     "label": [1, 1, 1],
+    ... })
+    >>> df.ranking.answered(), df.ranking.answered(min_score=0.5)
+    (0.6666666666666666, 0.3333333333333333)
+
+    Parameters
+    ----------
+    min_score
+        Lowest score of a retrieved document. Documents with lower scores do not count as
+        retrieved. None: every document with a score is retrieved.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking. Empty rankings count only if the `query_set` includes them.
+
+    References
+    ----------
+    Rajpurkar, Jia & Liang, Know what you don't know: unanswerable questions for SQuAD, 2018.
+    """
+    return where(t.num_relevant(rel) > 0, _is_answered(min_score))
+
+
+def _is_answered(min_score: float | None) -> Value:
+    """Return 1 if a document is retrieved, otherwise 0."""
+    if min_score is None:
+        retrieved = t.num_retrieved()
+    else:
+        lowest = number("min_score", min_score)
+        retrieved = t.each(RETRIEVED & (lowest <= SCORE)).count()
+    return where(retrieved > 0, 1.0, 0.0)

@@ -1,517 +1,620 @@
-"""Metrics of subtopics, computed for many rankings at once."""
+"""Metrics of subtopics: their discounted gain, intent-aware metrics, and coverage.
+
+A document is relevant to some of the subtopics (intents, aspects, nuggets) of its query: the
+column `subtopics` lists them. The list columns `grades` and `weights`, if given, have a value for
+each element of `subtopics`. `pr.join_judgments` makes these columns from judgments of
+(query, doc, subtopic), such as those of `pr.scan_judgments(diversity=True)`. Subtopics to which no
+document of the ranking is relevant, retrieved or not, do not count.
+
+The discounted gain of a document (α-DCG, NRBP) is reduced by the factor 1 - alpha by each document
+above it that covers the same subtopic. The ideal ranking of `alpha_ndcg` and `nnrbp` is greedy: at
+each rank, it has the judged document that adds the largest gain; of equal gains, the one with the
+highest document id as text ("9" is above "10"), as in ndeval. A greedy ranking is not always the
+best one, so these metrics can be slightly above 1.
+
+Intent-aware metrics are the mean over subtopics of a metric. `ap_ia` and `precision_ia` judge each
+subtopic as a query of its own. In `err_ia` and `nerr_ia`, a user who is satisfied by a document
+stops, so documents below it add less. In metrics of coverage, each subtopic or nugget counts once,
+however many documents cover it.
+"""
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+import math
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from polars_rank._params import number
-from polars_rank.discounts import Discount, log2
-from polars_rank.errors import DataError, SchemaError
-from polars_rank.frames.ids import as_text
-from polars_rank.metrics import terms as t
-from polars_rank.metrics.terms import DOC, RANK, RETRIEVED, Value, where
-from polars_rank.metrics.weight_sums import weight_sum
+from polars_rank._params import one_of, share
+from polars_rank.discounts import Discount, log2, reciprocal
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.subtopic_batches import (
+    NO_SUBTOPIC,
+    Judgments,
+    Norm,
+    Persistence,
+    average_precision,
+    d_sharp,
+    discounted_gain,
+    judged,
+    normalized_gain,
+    precision,
+    recall,
+    support,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from polars_rank.metrics.vocabulary import Value
 
-    import pyarrow as pa
+__all__ = [
+    "alpha_dcg", "alpha_ndcg", "ap_ia", "d_sharp_ndcg", "err_ia", "nerr_ia", "nnrbp", "nrbp",
+    "nugget_recall", "precision_ia", "subtopic_recall",
+]  # fmt: skip
 
-#: The divisor of alpha-DCG and ERR-IA.
-Norm: TypeAlias = Literal["full", "none", "ndeval"]
-
-#: Condition under which most metrics of subtopics are undefined.
-NO_SUBTOPIC = "no document is relevant to a subtopic"
-
-#: Numbers of intents may have gaps up to this many values.
-_MAX_GAPS = 2**16
-#: The gain of a document that is already in the greedy ranking.
-_RANKED = -(2**62)
+#: The greedy ranking has at least 1 - 1/e of the largest gain down to each rank.
+_HIGHEST = 1 / (1 - math.exp(-1))
 
 
-class Judgments(NamedTuple):
-    """The columns of judgments, and the lowest relevant grade."""
-
-    subtopics: str
-    grades: str | None
-    weights: str | None
-    rel: float
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The names of columns by parameter."""
-        every = self._asdict().items()
-        return {name: each for name, each in every if name != "rel" and each is not None}
-
-
-class Persistence(NamedTuple):
-    """Discount of a user who continues to the next document with probability `beta`."""
-
-    beta: float
-
-    def __call__(self, rank: pl.Expr) -> pl.Expr:
-        """Return the probability of reaching a rank."""
-        return pl.lit(float(self.beta)).pow(rank - 1)
-
-
-class _Step(NamedTuple):
-    """One rank of the greedy rankings: the intents of its documents, and their gains."""
-
-    intent: pl.Series
-    gain: pl.Series
-
-
-class _Batch(NamedTuple):
-    """Many rankings at once."""
-
-    #: A row for each document: `ranking`, `rank` and, if needed, `doc`.
-    documents: pl.DataFrame
-    #: A row for each relevant subtopic of a document: `ranking`, `document`, `rank`, `intent`,
-    #: which identifies the subtopic and the ranking, `grade` and `weight`.
-    pairs: pl.DataFrame
-    #: A row for each intent, in this order: `ranking`, `intent` and `weight`.
-    intents: pl.DataFrame
-    #: The number of rankings.
-    length: int
-    #: By alpha: the steps of the greedy rankings that are left, and those that are done.
-    greedy: dict[float, tuple[Iterator[_Step], list[_Step]]]
-
-    def greedy_steps(self, alpha: float, k: int | None) -> list[_Step]:
-        """Return the first k steps of the greedy rankings."""
-        left, done = self.greedy.setdefault(alpha, (_greedy(self, alpha), []))
-        done += islice(left, None if k is None else max(0, k - len(done)))
-        return done[:k]
-
-
-class _Computed(NamedTuple):
-    """A function that returns rows of `ranking` and `value` for a batch, and its parameters."""
-
-    compute: Callable[..., pl.DataFrame]
-    parameters: tuple[Any, ...]
-
-    def __call__(self, batch: _Batch) -> pl.Series:
-        """Return the value of each ranking; those without a row are null."""
-        results = pl.repeat(None, batch.length, dtype=pl.Float64, eager=True)
-        if not batch.pairs.is_empty():
-            rows = self.compute(batch, *self.parameters)
-            values = rows.get_column("value").cast(pl.Float64).fill_nan(None)
-            results.scatter(rows.get_column("ranking"), values)
-        return results
-
-
-def judged(
-    compute: Callable[..., pl.DataFrame],
-    judgments: Judgments,
-    *parameters: Any,
-    ranked: bool = True,
-    ids: bool = False,
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
+def alpha_dcg(
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    norm: Norm = "full",
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
 ) -> Value:
-    """Return a value computed for many rankings at once from their judgments.
+    r"""α-DCG: discounted gain of subtopics, smaller if documents above cover them.
 
-    `compute` is called with a batch and the parameters, and returns rows of `ranking` and `value`;
-    rankings without a row are undefined. Without `ranked`, the rank of a retrieved document is 1.
+    $$\frac{\sum_{r=1}^{k} \frac{1}{\log_2(r + 1)} \sum_i p_i \cdot J_{r,i} (1 - \alpha)^{c_{r,i}}}
+    {\sum_{r=1}^{k} \frac{1}{\log_2(r + 1)} (1 - \alpha)^{r-1}}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
+    documents above rank r that are relevant to subtopic i.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.alpha_dcg(norm="none")  # 1 + (1/2 + 1) / log2(3)
+    1.9463946303571862
+
+    Parameters
+    ----------
+    norm
+        Divisor: "full" for the value of k documents that are each relevant to every subtopic;
+        "none" for no divisor, with the weights themselves as p_i; "ndeval" for "full", but "none"
+        at the cutoff 1, as in ndeval.
+
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in [0, 1] unless `norm` says otherwise.
+
+    References
+    ----------
+    Clarke et al., Novelty and diversity in information retrieval evaluation, 2008; divisor:
+    Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    number("rel", judgments.rel)
-    terms = {"rank": RANK if ranked else where(RETRIEVED, 1.0)}
-    if ids:
-        terms["doc"] = DOC
-    for parameter, column in judgments.columns.items():
-        terms[parameter] = t.column(column, parameter, kind="as is")
-    computed: Any = _Computed(compute, parameters)  # mypy: a NamedTuple is not callable
-    return t.batch(computed, _batch, judgments, **terms)
+    return _discounted(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm)
 
 
-def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
-    """Return the documents of many rankings, and their judgments."""
-    documents = (
-        rankings.alias("row")
-        .to_frame()
-        .with_row_index("ranking")
-        .explode("row", empty_as_null=False)
-        .unnest("row")
-        .with_row_index("document")
-    )
-    parameters = judgments.columns
-    for parameter, column in parameters.items():
-        dtype = documents.schema[parameter]
-        inner = dtype.inner if isinstance(dtype, (pl.List, pl.Array)) else None
-        if parameter == "subtopics":
-            of, valid = "ids", not isinstance(inner, (type(None), pl.List, pl.Array))
-        else:
-            of, valid = "numbers", inner is not None and (inner.is_numeric() or inner == pl.Null)
-        if not valid and dtype != pl.Null:
-            raise SchemaError(
-                f"column {column!r} (`{parameter}`) must have lists of {of}; found {dtype}"
-            )
-    lengths = pl.col("subtopics").list.len()
-    for parameter, column in list(parameters.items())[1:]:
-        differ = documents.filter(lengths.ne_missing(pl.col(parameter).list.len()))
-        if not differ.is_empty():
-            raise DataError(
-                f"columns {judgments.subtopics!r} (`subtopics`) and {column!r} (`{parameter}`) "
-                f"must have lists of the same length; found {differ.item(0, 'subtopics')} and "
-                f"{differ.item(0, parameter)}"
-            )
-    grade = pl.col("grades").cast(pl.Float64) if judgments.grades else pl.lit(1.0)
-    weight = pl.col("weights").cast(pl.Float64) if judgments.weights else pl.lit(1.0)
-    pairs = (
-        documents.select("ranking", "document", "rank", *parameters)
-        .explode(*parameters, empty_as_null=False, keep_nulls=False)
-        .with_columns(grade.alias("grade"), weight.alias("weight"))
-    )
-    known = pl.col("subtopics").is_not_null() & (pl.col("grade") >= judgments.rel)
-    pairs = pairs.filter(known)
-    number = _intents(pairs)
-    # A pair of each intent, by its number.
-    one = pl.repeat(None, 1 + _whole(number.max()), dtype=pl.UInt32, eager=True)
-    one.scatter(number, pl.int_range(len(pairs), dtype=pl.UInt32, eager=True))
-    without_gaps = one.is_not_null().cast(pl.UInt32).cum_sum() - 1
-    pairs = pairs.with_columns(without_gaps[number].alias("intent"))
-    intents = pairs.select("ranking", "intent", "weight")[one.drop_nulls()]
-    _check(pairs, judgments)
-    return _Batch(documents, pairs, intents, len(rankings), {})
+@define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
+def alpha_ndcg(
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""α-NDCG: α-DCG divided by the α-DCG of the greedy ideal ranking.
+
+    $$\alpha\mathrm{NDCG@k} = \frac{\alpha\mathrm{DCG@k}}{\alpha\mathrm{IDCG@k}}$$
+
+    where αIDCG is the α-DCG of all judged documents in greedy order: at each rank, the document
+    with the largest gain, given the documents above; of several, the one with the highest id as
+    text.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> # (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3)).
+    >>> round(df.ranking.alpha_ndcg(), 4)
+    0.8406
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59.
+
+    Notes
+    -----
+    The ideal ranking takes time in proportion to k times the number of documents.
+
+    References
+    ----------
+    Clarke et al., Novelty and diversity in information retrieval evaluation, 2008.
+    """
+    return _normalized(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
 
-def _intents(pairs: pl.DataFrame) -> pl.Series:
-    """Return a number from 0 for each subtopic of each ranking."""
-    subtopics = pairs.get_column("subtopics")
-    if isinstance(subtopics.dtype, (pl.String, pl.Categorical)):
-        text = subtopics.cast(pl.String)
-        # In order of the text, so that sums over subtopics have one order of their terms.
-        codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
-    elif (
-        subtopics.dtype.is_integer()
-        and _whole(subtopics.max()) - _whole(subtopics.min()) < _MAX_GAPS
-    ):
-        codes = (subtopics - _whole(subtopics.min())).cast(pl.Int64)
-    else:
-        codes = subtopics.rank("dense") - 1
-    highest = codes.cast(pl.Int64).max()
-    number = pairs.get_column("ranking").cast(pl.Int64) * (_whole(highest) + 1) + codes
-    if _whole(number.max()) > 4 * len(pairs) + _MAX_GAPS:
-        number = number.rank("dense") - 1
-    return number.cast(pl.UInt32).alias("intent")
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
+def nrbp(
+    *,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""NRBP: novelty- and rank-biased precision of the subtopics covered.
+
+    $$(1 - (1 - \alpha) \beta) \sum_{r=1}^{n} \beta^{r-1}
+    \sum_i p_i \cdot J_{r,i} (1 - \alpha)^{c_{r,i}}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
+    documents above rank r that are relevant to subtopic i.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.nrbp()  # 3/4 x (1/2 + 1/2 x (1/2 + 1) / 2)
+    0.65625
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking.
+
+    References
+    ----------
+    Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
+    2009.
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    share("beta", beta)
+    return _discounted(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
 
-def _whole(value: Any) -> int:
-    return 0 if value is None else int(value)
+@define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
+def nnrbp(
+    *,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Normalized NRBP: NRBP divided by the NRBP of the greedy ideal ranking.
+
+    $$\frac{\mathrm{NRBP}}{\mathrm{ideal\ NRBP}}$$
+
+    where the ideal ranking has all judged documents in greedy order: at each rank, the document
+    with the largest gain, given the documents above; of several, the one with the highest id as
+    text.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> round(df.ranking.nnrbp(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
+    0.7778
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59.
+
+    References
+    ----------
+    Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
+    2009.
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    share("beta", beta)
+    return _normalized(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
 
-def _check(pairs: pl.DataFrame, judgments: Judgments) -> None:
-    """Raise `DataError` for subtopics that a document lists twice, and for invalid weights."""
-    weight = pl.col("weight")
-    several = weight.min().over("intent") < weight.max().over("intent")
-    weights = f"column {judgments.weights!r} (`weights`)"
-    problems = {
-        f"column {judgments.subtopics!r} (`subtopics`) lists the subtopic {{}} twice for one "
-        "document": pl.struct("document", "intent").is_duplicated(),
-        f"{weights} must have finite numbers of 0 or more; that of the subtopic {{}} is not": (
-            ~((weight >= 0) & weight.is_finite()).fill_null(value=False)
-        ),
-        f"{weights} has several weights for the subtopic {{}} of a query": several,
-    }
-    once = pl.col("document").cast(pl.Int64) * 2**32 + pl.col("intent")
-    if pairs.select(once.n_unique()).item() == len(pairs):
-        problems = dict(list(problems.items())[1:]) if judgments.weights else {}
-    for problem, condition in problems.items():
-        failing = pairs.filter(condition)
-        if not failing.is_empty():
-            raise DataError(problem.format(repr(failing.item(0, "subtopics"))))
-
-
-def discounted_gain(
-    batch: _Batch,
+def _discounted(
     k: int | None,
     discount: Discount,
+    judgments: Judgments,
+    *,
     alpha: float,
-    norm: Norm,
-    beta: float | None,
-) -> pl.DataFrame:
-    """Return the discounted gain of each ranking, divided by that of perfect documents."""
-    gained = _gained(batch.pairs, k, discount, alpha)
-    if norm == "none":
-        return _by_ranking(batch, gained, pl.col("gain"))
-    shares = pl.col("gain") / pl.col("weight")
-    if beta is not None:
-        return _by_ranking(batch, gained, shares * (1 - (1 - alpha) * beta))
-
-    def weight(rank: pl.Expr) -> pl.Expr:
-        return discount(rank) * pl.lit(1.0 - alpha).pow(rank - 1)
-
-    if k is not None:
-        return _by_ranking(batch, gained, shares / weight_sum(weight, k))
-    lengths = _lengths(batch, k)
-    rank = pl.int_range(1, pl.col("length").max() + 1).cast(pl.Float64)
-    full = lengths.select(weight(rank).cum_sum())
-    whole = pl.lit(full.to_series()).gather(pl.col("length") - 1)
-    return _by_ranking(
-        batch, gained.join(lengths, on="ranking", how="full", coalesce=True), shares / whole
-    )
+    norm: Norm = "full",
+    beta: float | None = None,
+) -> Value:
+    """Return the discounted gain of a ranking."""
+    share("alpha", alpha, ends=True)
+    one_of("norm", norm, ("full", "none", "ndeval"))
+    if norm == "ndeval":
+        norm = "none" if k == 1 else "full"
+    return judged(discounted_gain, judgments, k, discount, alpha, norm, beta)
 
 
-def normalized_gain(
-    batch: _Batch, k: int | None, discount: Discount, alpha: float, depth: int | None
-) -> pl.DataFrame:
-    """Return the discounted gain of each ranking, divided by that of the greedy ranking."""
-    steps = batch.greedy_steps(alpha, depth)
-    rank = pl.int_range(1, len(steps) + 1).cast(pl.Float64)
-    gains = pl.repeat(0.0, len(batch.intents), eager=True)
-    for step, weight in zip(steps, pl.select(discount(rank)).to_series(), strict=True):
-        gains.scatter(step.intent, gains[step.intent] + step.gain * weight)
-    rankings = batch.intents.get_column("ranking")
-    first, numbers = _runs(rankings)
-    sums = _lists(gains, numbers).list.sum()
-    ideal = pl.DataFrame({"ranking": rankings[first], "ideal": sums})
-    gained = _gained(batch.pairs, k, discount, alpha)
-    both = ideal.join(gained, on="ranking", how="left").with_columns(pl.col("gain").fill_null(0.0))
-    return _by_ranking(batch, both, pl.col("gain") / pl.col("ideal"))
+def _normalized(
+    k: int | None,
+    discount: Discount,
+    judgments: Judgments,
+    *,
+    alpha: float,
+    beta: float | None = None,
+) -> Value:
+    """Return the discounted gain of a ranking, divided by that of the greedy ranking."""
+    share("alpha", alpha, ends=True)
+    depth = k if beta is None else math.ceil(math.log(2.0**-60 * (1 - beta), beta))
+    return judged(normalized_gain, judgments, k, discount, alpha, depth, ids=True)
 
 
-def _lengths(batch: _Batch, k: int | None) -> pl.DataFrame:
-    """Return the number of ranks of each ranking that count: k, or those of all documents."""
-    if k is not None:
-        return batch.intents.select(pl.col("ranking").unique()).with_columns(length=pl.lit(k))
-    length = pl.col("rank").count().clip(1).alias("length")
-    return batch.documents.group_by("ranking").agg(length)
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
+def err_ia(
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    norm: Norm = "full",
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""ERR-IA: mean over subtopics of the expected reciprocal rank.
 
+    $$\frac{\sum_{r=1}^{k} \frac{1}{r} \sum_i p_i \cdot J_{r,i} (1 - \alpha)^{c_{r,i}}}
+    {\sum_{r=1}^{k} \frac{1}{r} (1 - \alpha)^{r-1}}$$
 
-def _by_ranking(batch: _Batch, gained: pl.DataFrame, value: pl.Expr) -> pl.DataFrame:
-    """Return a value of the gain and of the sum of weights of each ranking with relevant pairs."""
-    return (
-        batch.intents.group_by("ranking", maintain_order=True)
-        .agg(pl.col("weight").sum())
-        .filter(pl.col("weight") > 0)
-        .join(gained, on="ranking", how="left")
-        .with_columns(pl.col("gain").fill_null(0.0))
-        .select("ranking", value.alias("value"))
-    )
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
+    documents above rank r that are relevant to subtopic i.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.err_ia()  # (1/2 + (1/2 + 1) / 2 / 2) / (1 + 1/2 / 2)
+    0.7
 
-def _top(pairs: pl.DataFrame, k: int | None) -> pl.DataFrame:
-    """Return the pairs of the first k documents."""
-    place = pl.col("rank")
-    return pairs.filter(place.is_not_null() if k is None else place <= k)
+    Parameters
+    ----------
+    alpha
+        Probability that a relevant document satisfies the user, in [0, 1].
+    norm
+        Divisor: "full" for the value of k documents that are each relevant to every subtopic;
+        "none" for no divisor, with the weights themselves as p_i; "ndeval" for "full", but "none"
+        at the cutoff 1, as in ndeval.
 
+    rel
+        Lowest relevant label, here a grade.
 
-def _gained(pairs: pl.DataFrame, k: int | None, discount: Discount, alpha: float) -> pl.DataFrame:
-    """Return the discounted gain of the first k documents of each ranking."""
-    # Numbers of intents increase with the ranking.
-    place = pl.col("intent").cast(pl.Int64) * (pl.col("rank").max().cast(pl.Int64) + 1)
-    top = _top(pairs, k).select("ranking", "intent", "rank", "weight")
-    top = top.sort(place + pl.col("rank").cast(pl.Int64))
-    intent = top.get_column("intent")
-    start = _runs(intent).get_column("start")[intent.rle_id()]
-    covered = pl.select(pl.int_range(len(top)) - start.cast(pl.Int64)).to_series()
-    # Powers take more time than looking them up.
-    powers = pl.select(pl.lit(1.0 - alpha).pow(pl.int_range(1 + _whole(covered.max()))))
-    gain = pl.col("weight") * powers.to_series()[covered] * discount(pl.col("rank"))
-    return _totals(top.select("ranking", gain=gain))
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in [0, 1] unless `norm` says otherwise.
 
-
-def _totals(gains: pl.DataFrame) -> pl.DataFrame:
-    """Return the sum of the gains of each ranking, given in the order of rankings."""
-    rankings = _runs(gains.get_column("ranking"))
-    lists = _lists(gains.get_column("gain"), rankings.get_column("length"))
-    first = gains.select(pl.col("ranking").gather(rankings.get_column("start")))
-    return first.with_columns(lists.list.sum().alias("gain"))
-
-
-class _Layout(NamedTuple):
-    """The documents with a subtopic as consecutive values."""
-
-    #: The number of each document in the batch, and that of its ranking in the layout.
-    document: pl.Series
-    ranking: pl.Series
-    #: The place of the first document of each ranking, and the number of its documents.
-    start: pl.Series
-    length: pl.Series
-    #: The places of the documents of each ranking by descending id as text, and their number in
-    #: that order.
-    by_id: pl.Series
-    number: pl.Series
-    #: The first intents of documents, those with the most intents first; the second intents of the
-    #: documents that have several; and so on. And where each document is in this order.
-    layers: list[pl.Series]
-    order: pl.Series
-    #: The offsets of rankings in the documents.
-    offsets: pa.Array
-
-    @classmethod
-    def of(cls, batch: _Batch, pairs: pl.DataFrame) -> _Layout:
-        """Return the layout of the documents of some pairs of a batch."""
-        runs = _runs(pairs.get_column("document"))
-        document = pairs.get_column("document")[runs.get_column("start")]
-        documents = batch.documents.select("ranking", "doc")[document]
-        documents = documents.with_columns(as_text("doc", documents.schema["doc"]))
-        start, length = _runs(documents.get_column("ranking"))
-        ranking = documents.get_column("ranking").rle_id()
-        first = start[ranking]
-        ids = _lists(documents.get_column("doc"), length)
-        by_id = first + ids.list.eval(pl.element().arg_sort(descending=True)).explode()
-        number = pl.repeat(0, len(documents), dtype=pl.Int64, eager=True)
-        number.scatter(by_id, pl.int_range(len(documents), eager=True) - first.cast(pl.Int64))
-        intents = _lists(pairs.get_column("intent"), runs.get_column("length"))
-        several = intents.list.len()
-        descending = several.arg_sort(descending=True)
-        ordered = intents[descending]
-        layers = [
-            ordered.head(_whole((several > index).sum())).list.get(index)
-            for index in range(_whole(several.max()))
-        ]
-        order = descending.arg_sort()
-        offsets = _offsets(length)
-        return cls(document, ranking, start, length, by_id, number, layers, order, offsets)
-
-    def best(self, units: pl.Series, ties: pl.Series) -> pl.Series:
-        """Return the highest gain of a document of each ranking, with its tie breaker."""
-        # Sums of lists of intents take twice the time.
-        gains = units.clear()
-        for layer in reversed(self.layers):
-            added = units[layer]
-            both = added.head(len(gains)) + gains
-            gains = pl.concat([both, added.slice(len(gains))], rechunk=True)
-        return _nested(gains[self.order] + ties, self.offsets).list.max()
-
-    def intents(self, place: pl.Series) -> pl.Series:
-        """Return the intents of documents."""
-        index = self.order[place]
-        return pl.concat(
-            [layer[index.filter(index < len(layer))] for layer in self.layers], rechunk=True
-        )
-
-
-def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
-    """Yield the steps of the greedy rankings, down to the last gain.
-
-    Each step computes the gain of every document and chooses one document of every ranking. Gains
-    are compared as whole numbers, so that equal sums are equal in any order of their terms.
+    References
+    ----------
+    Chapelle et al., Expected reciprocal rank for graded relevance, 2009; divisor: Clarke et al., A
+    comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    pairs = batch.pairs
-    layout = _Layout.of(batch, pairs)
-    longest = _whole(layout.length.max())
-    # The number in order of ids breaks ties: the maximum of one number finds the best document.
-    bits = longest.bit_length()
-    last = 2**bits - 1
-    ties = last - layout.number
-    # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
-    rankings = batch.intents.get_column("ranking")
-    numbers = _runs(rankings).get_column("length")
-    weights = batch.intents.get_column("weight")
-    largest = pl.lit(_lists(weights, numbers).list.max())
-    power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
-    highest = 61 - bits - len(layout.layers).bit_length()
-    scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()[rankings.rle_id()]
-    weights = weights * scale
-    for _ in range(longest):
-        best = layout.best((weights + 0.5).cast(pl.Int64) * 2**bits, ties)
-        is_open = best > last
-        place = layout.by_id[(layout.start + (last - best % 2**bits)).filter(is_open)]
-        if place.is_empty():
-            break
-        ties.scatter(place, _RANKED)
-        intent = layout.intents(place)
-        gain = weights[intent]
-        yield _Step(intent, gain / scale[intent])
-        weights.scatter(intent, gain * (1.0 - alpha))
-        if 2 * len(place) < len(best):  # many rankings have no gain left
-            left = layout.document.filter(is_open[layout.ranking] & (ties > _RANKED))
-            kept = pl.repeat(value=False, n=len(batch.documents), eager=True)
-            kept.scatter(left, values=True)
-            pairs = pairs.filter(kept[pairs.get_column("document")])
-            layout = _Layout.of(batch, pairs)
-            ties = last - layout.number
-
-
-def _runs(values: pl.Series) -> pl.DataFrame:
-    """Return the `start` and the `length` of each sequence of equal values."""
-    length = values.rle().struct.field("len")
-    start = (length.cum_sum() - length).cast(pl.UInt32)
-    return pl.DataFrame({"start": start, "length": length})
-
-
-def _lists(values: pl.Series, lengths: pl.Series) -> pl.Series:
-    """Return consecutive values as lists of the given lengths."""
-    return _nested(values, _offsets(lengths))
-
-
-def _offsets(lengths: pl.Series) -> pa.Array:
-    """Return the offsets of lists of the given lengths, and the end of the last list."""
-    ends = lengths.cast(pl.Int64).cum_sum()
-    return pl.Series([0], dtype=pl.Int64).append(ends).rechunk().to_arrow()
-
-
-def _nested(values: pl.Series, offsets: pa.Array) -> pl.Series:
-    """Return consecutive values as lists with the given offsets."""
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
-
-    lists = pa.LargeListArray.from_arrays(offsets, values.rechunk().to_arrow())
-    return pl.Series(pl.from_arrow(lists))
-
-
-def average_precision(batch: _Batch) -> pl.DataFrame:
-    """Return the mean of the average precision over subtopics."""
-    number = batch.pairs.group_by("intent").agg(number=pl.len())
-    precision = pl.int_range(1, pl.len() + 1).over("intent") / pl.col("rank")
-    gained = (
-        _top(batch.pairs, None)
-        .sort("ranking", "rank", "intent")
-        .with_columns(precision.alias("precision"))
-        .join(number, on="intent", maintain_order="left")
-        .group_by("ranking", maintain_order=True)
-        .agg((pl.col("weight") * pl.col("precision") / pl.col("number")).sum().alias("gain"))
+    return _discounted(
+        k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
     )
-    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
 
 
-def precision(batch: _Batch, k: int | None) -> pl.DataFrame:
-    """Return the mean of the precision over subtopics."""
-    gained = _top(batch.pairs, k).group_by("ranking").agg(pl.col("weight").sum().alias("gain"))
-    both = gained.join(_lengths(batch, k), on="ranking", how="full", coalesce=True)
-    return _by_ranking(batch, both, pl.col("gain") / pl.col("weight") / pl.col("length"))
+@define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
+def nerr_ia(
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Normalized ERR-IA: ERR-IA divided by the ERR-IA of the greedy ideal ranking.
+
+    $$\frac{\mathrm{ERRIA@k}}{\mathrm{ideal\ ERRIA@k}}$$
+
+    where the ideal ranking has all judged documents in greedy order: at each rank, the document
+    with the largest gain, given the documents above; of several, the one with the highest id as
+    text.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> round(df.ranking.nerr_ia(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
+    0.7778
+
+    Parameters
+    ----------
+    alpha
+        Probability that a relevant document satisfies the user, in [0, 1].
+
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59.
+
+    References
+    ----------
+    Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
+    """
+    return _normalized(k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
 
-def recall(batch: _Batch, k: int | None) -> pl.DataFrame:
-    """Return the share of the subtopics that the first k documents cover."""
-    covered = _top(batch.pairs, k).unique("intent", maintain_order=True)
-    gained = covered.group_by("ranking", maintain_order=True).agg(
-        pl.col("weight").sum().alias("gain")
-    )
-    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
+def ap_ia(
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""AP-IA: mean over subtopics of the average precision for the subtopic.
+
+    $$\sum_i \frac{p_i}{R_i} \sum_{r=1}^{n} J_{r,i} \frac{\sum_{j \le r} J_{j,i}}{r}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and R_i is the number of documents
+    relevant to subtopic i, retrieved or not.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.ap_ia()  # (1 + 1/2) / 2
+    0.75
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking.
+
+    References
+    ----------
+    Agrawal et al., Diversifying search results, 2009.
+    """
+    return judged(average_precision, Judgments(subtopics, grades, weights, rel))
 
 
-def support(batch: _Batch, k: int | None) -> pl.DataFrame:
-    """Return the mean over subtopics of the highest grade among the first k documents."""
-    gained = (
-        _top(batch.pairs, k)
-        .group_by("ranking", "intent", maintain_order=True)
-        .agg(pl.col("weight").first() * pl.col("grade").clip(0, 1).max())
-        .group_by("ranking", maintain_order=True)
-        .agg(pl.col("weight").sum().alias("gain"))
-    )
-    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
+@define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
+def precision_ia(
+    k: int | None = None,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Intent-aware precision: mean over subtopics of the precision for the subtopic.
+
+    $$\frac{1}{k} \sum_{r=1}^{k} \sum_i p_i \cdot J_{r,i}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights, and J_{r,i} is 1 if
+    the document at rank r is relevant to subtopic i, otherwise 0.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.precision_ia(), df.ranking.precision_ia(1)
+    (0.75, 0.5)
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking.
+
+    References
+    ----------
+    Agrawal et al., Diversifying search results, 2009.
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    return judged(precision, judgments, k, ranked=k is not None)
 
 
-def d_sharp(batch: _Batch, k: int | None, gamma: float) -> pl.DataFrame:
-    """Return the mean of the recall of subtopics and of the NDCG of global gains."""
-    documents = batch.pairs.group_by("ranking", "document", maintain_order=True).agg(
-        pl.col("rank").first(), (pl.col("weight") * pl.col("grade")).sum().alias("gain")
-    )
-    place = pl.int_range(1, pl.len() + 1).over("ranking")
-    ideal = documents.sort("ranking", "gain", descending=[False, True]).with_columns(rank=place)
-    parts = [
-        _top(each, k)
-        .group_by("ranking", maintain_order=True)
-        .agg((pl.col("gain") * log2(pl.col("rank"))).sum().alias(name))
-        for name, each in (("own", documents), ("ideal", ideal))
-    ]
-    covered = _top(batch.pairs, k).unique("intent").group_by("ranking").agg(gain=pl.len())
-    number = batch.intents.group_by("ranking").agg(number=pl.len())
-    both = _by_ranking(batch, covered, pl.col("gain")).join(number, on="ranking")
-    for part in parts:
-        both = both.join(part, on="ranking", how="left")
-    recalled = pl.col("value") / pl.col("number")
-    relevance = pl.col("own").fill_null(0.0) / pl.col("ideal")
-    return both.select("ranking", value=gamma * recalled + (1 - gamma) * relevance)
+@define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
+def subtopic_recall(
+    k: int | None = None,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Subtopic recall (I-rec): share of subtopics that the first k documents cover.
+
+    $$\sum_i p_i \cdot \max_{r \le k} J_{r,i}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights, and J_{r,i} is 1 if
+    the document at rank r is relevant to subtopic i, otherwise 0.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.subtopic_recall(1), df.ranking.subtopic_recall(2)
+    (0.5, 1.0)
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking.
+
+    References
+    ----------
+    Zhai, Cohen & Lafferty, Beyond independent relevance, 2003; I-rec: Sakai & Song, Evaluating
+    diversified search results using per-intent graded relevance, 2011.
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    return judged(recall, judgments, k, ranked=k is not None)
+
+
+@define_metric(
+    undefined="no document lists a nugget with a weight above 0",
+    order_matters="cutoff",
+    expected=False,
+)
+def nugget_recall(
+    k: int | None = None,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+) -> Value:
+    r"""Nugget recall: weighted share of nuggets that the first k documents support.
+
+    $$\frac{\sum_i w_i \cdot \max_{r \le k} g_{r,i}}{\sum_i w_i}$$
+
+    where w_i is the weight of nugget i, and g_{r,i} is the support of nugget i by the document at
+    rank r, from 0 to 1; 0 for a nugget that the document does not list.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "nuggets": [["a"], ["a", "b"]], "importance": [[1.0], [1.0, 0.5]],
+    ... })
+    >>> df.ranking.nugget_recall(1, subtopics="nuggets", weights="importance")
+    0.6666666666666666
+
+    Parameters
+    ----------
+    subtopics
+        Column of lists of the nuggets of a document. A nugget that no document supports counts if
+        a document of the ranking, retrieved or not, lists it with grade 0.
+    grades
+        Column of lists of the support of each nugget, such as 1 for full and 0.5 for partial
+        support, clipped to [0, 1]. None: 1 for every nugget listed.
+    weights
+        Column of lists of the weight of each nugget, such as 1 for vital and 0.5 for okay nuggets
+        in the TREC RAG track; a nugget has one weight per query. None: equal weights.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking.
+
+    References
+    ----------
+    Pradeep et al., The great nugget recall, 2025.
+    """
+    judgments = Judgments(subtopics, grades, weights, 0)
+    return judged(support, judgments, k, ranked=k is not None)
+
+
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
+def d_sharp_ndcg(
+    k: int | None = None,
+    *,
+    gamma: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""D♯-NDCG: mean of I-rec (diversity) and D-NDCG (relevance).
+
+    $$\gamma \cdot \mathrm{Irec@k} + (1 - \gamma)
+    \frac{\sum_{r=1}^{k} G_r / \log_2(r + 1)}{\sum_{i=1}^{k} G_{(i)} / \log_2(i + 1)}
+    \qquad G_r = \sum_i p_i \cdot g_{r,i}$$
+
+    where Irec is the number of subtopics covered, divided by the number of subtopics; G is the
+    global gain of a document; p_i is the weight of subtopic i, divided by the sum of the weights;
+    g_{r,i} is the grade of the document at rank r for subtopic i; and $(i)$ is the judged document
+    with the i-th highest global gain.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> round(df.ranking.d_sharp_ndcg(1), 4)  # 1/2 x 1/2 + 1/2 x (1/2) / 1
+    0.5
+
+    Parameters
+    ----------
+    gamma
+        Weight of I-rec, in [0, 1].
+    grades
+        Column of lists of the grade for each subtopic, used as the gain; grades below `rel` count
+        as 0. None: 1 for every subtopic listed.
+
+    rel
+        Lowest relevant label, here a grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking.
+
+    References
+    ----------
+    Sakai & Song, Evaluating diversified search results using per-intent graded relevance, 2011.
+    """
+    share("gamma", gamma, ends=True)
+    judgments = Judgments(subtopics, grades, weights, rel)
+    return judged(d_sharp, judgments, k, gamma)

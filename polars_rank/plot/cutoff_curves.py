@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank import terms as t
 from polars_rank._params import free, public, share, whole_number
 from polars_rank.columns import RUN
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
@@ -14,14 +15,13 @@ from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.log import groups_of
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.metrics.terms import Value
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, labeled, run_columns
 from polars_rank.plot.statistics_tables import column_of
 from polars_rank.stats.summary import summarize
+from polars_rank.terms import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

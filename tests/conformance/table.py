@@ -305,15 +305,15 @@ def module() -> str:
         found[pair.tool] |= {leaf.function.__name__: None for leaf in pair.metric.leaves}
     lines = []
     for tool, metrics in found.items():
-        start = f"    {json.dumps(getattr(pr.conventions, PRESETS[tool]).name)}: "
+        start = f"    {json.dumps(getattr(pr.conventions, PRESETS[tool]).name)}:"
         whole = " ".join(sorted(metrics))
-        # ruff joins strings that fit into a line.
-        text = [whole] if len(whole) <= 90 else textwrap.wrap(whole, 86)
+        text = [whole] if len(start) + len(whole) < 97 else textwrap.wrap(whole, 88)
         quoted = [json.dumps(line + " " * (line is not text[-1])) for line in text]
-        several = len(start) + len(quoted[0]) >= 100 or len(quoted) > 1
-        body = "".join(f"        {line}\n" for line in quoted)
-        lines.append(f"{start}(\n{body}    ),\n" if several else f"{start}{quoted[0]},\n")
-    return CODE + "".join(lines) + "}\n"
+        several = len(quoted) > 1 or len(start) + len(quoted[0]) >= 100
+        separator = "\n        "
+        body = separator.join(["", *quoted]) if several else f" {quoted[0]}"
+        lines.append(f"{start}{body},\n")
+    return CODE + "".join(lines) + "}  # fmt: skip\n"
 
 
 def _general(name: str) -> str:

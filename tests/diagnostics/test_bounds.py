@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from oracles import Doc
 from polars_rank.frames.tables import FEW_ROWS
-from polars_rank.metrics.ties import has_reverse
+from polars_rank.metrics.expectations import has_reverse
 from strategies import (
     Lists,
     assert_close,

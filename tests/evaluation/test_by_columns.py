@@ -26,8 +26,8 @@ from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics import metric as metric_module
 from polars_rank.metrics import beyond_accuracy, diversity
 from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
-from polars_rank.metrics import terms as t
-from polars_rank.metrics.terms import JUDGED, LABEL
+from polars_rank import terms as t
+from polars_rank.terms import JUDGED, LABEL
 from strategies import NEEDED, assert_close, truth
 
 #: Metrics that read more than labels and ranks at each position, and are evaluated by rows.

@@ -168,7 +168,7 @@ def test_unknown_documents_and_empty_rankings(
     ("build", "message"),
     [
         (lambda: pr.intra_list_diversity(distance="dot"), "`distance` must be one of"),
-        (lambda: pr.intra_list_diversity(single="0"), "`single` must be a number or None"),
+        (lambda: pr.intra_list_diversity(single="0"), "`single` must be a number; found '0'"),
         (lambda: pr.intra_list_diversity(unknown="zero"), "`unknown` must be one of"),
         (lambda: pr.metrics.calibration(alpha=0), "`alpha` must be a number between 0 and 1"),
         (lambda: pr.metrics.novelty(unknown="drop"), "`unknown` must be one of"),

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from polars_rank.metrics.documentation import described, displayed
 from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
-from polars_rank.metrics.terms import Value, num_retrieved, where
+from polars_rank.terms import Value, num_retrieved, where
 from strategies import every_metric
 
 #: Parts of a formula that Markdown would interpret before the formula is rendered.
@@ -126,8 +126,11 @@ def test_the_catalog_agrees_with_the_functions() -> None:
     assert table.filter(family="discounted_gain")["metric"].to_list() == [
         "cg",
         "dcg",
+        "g_measure",
         "ideal_dcg",
         "ndcg",
+        "ndcg_rel",
+        "rndcg",
     ]
 
 

@@ -9,8 +9,8 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics import terms as t
-from polars_rank.metrics.terms import LABEL, RANK, RETRIEVED, SCORE, Value, where
+from polars_rank import terms as t
+from polars_rank.terms import LABEL, RANK, RETRIEVED, SCORE, Value, where
 from strategies import (
     Lists,
     assert_close,

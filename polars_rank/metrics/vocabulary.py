@@ -8,77 +8,28 @@ metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 import polars as pl
 
 from polars_rank._params import OWN, check_name, number, one_of, whole_number
-from polars_rank.discounts import DISCOUNTS
+from polars_rank.discounts import DISCOUNTS, Discount
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.tables import own_name
-from polars_rank.gains import function_of, gain_of
+from polars_rank.gains import Gain, function_of, gain_of
 from polars_rank.metrics import nodes
 from polars_rank.metrics.analyses import is_condition, is_neutral, leaves
 from polars_rank.metrics.expressions import conditional
-from polars_rank.metrics.nodes import (
-    Batch,
-    Column,
-    Field,
-    Fold,
-    Function,
-    Hits,
-    How,
-    Listed,
-    Order,
-    Reduction,
-    Relevant,
-    Required,
-    Scalar,
-    Term,
-    Value,
-    described,
-    hashable,
-    term_of,
-    value_of,
-)
-
-if TYPE_CHECKING:
-    from polars_rank.discounts import Discount
-    from polars_rank.gains import Gain
+from polars_rank.metrics.nodes import Field, Function, Listed, Order, Scalar, Term, Value, term_of
 
 __all__ = [
-    "DOC",
-    "IDEAL_RANK",
-    "JUDGED",
-    "LABEL",
-    "RANK",
-    "RETRIEVED",
-    "SCORE",
-    "Term",
-    "Value",
-    "at_hits",
-    "batch",
-    "column",
-    "each",
-    "fold",
-    "gain",
-    "ideal_top",
-    "in_any_order",
-    "in_ideal_order",
-    "in_order",
-    "least",
-    "most",
-    "num_documents",
-    "num_relevant",
-    "num_retrieved",
-    "ratio",
-    "relevant",
-    "require",
-    "top",
-    "where",
-]
+    "DOC", "IDEAL_RANK", "JUDGED", "LABEL", "RANK", "RETRIEVED", "SCORE", "Term", "Value",
+    "at_hits", "batch", "column", "each", "fold", "gain", "ideal_top", "in_any_order",
+    "in_ideal_order", "in_order", "least", "most", "num_documents", "num_relevant", "num_retrieved",
+    "ratio", "relevant", "require", "top", "where",
+]  # fmt: skip
 
 L = TypeVar("L", Term, Value)
 
@@ -133,8 +84,8 @@ class Selection:
         """Return the maximum; null without documents."""
         return self._reduced("max", self.term)
 
-    def _reduced(self, how: How, term: Term) -> Value:
-        value = Reduction(how, term, self.order, self.k)
+    def _reduced(self, how: nodes.How, term: Term) -> Value:
+        value = nodes.Reduction(how, term, self.order, self.k)
         if self.order == "any" and not is_neutral(value.elements):
             # A ranking may have rows that are not documents.
             return replace(value, term=where(Field("document"), term))
@@ -229,7 +180,7 @@ def at_hits(
     Selection
         Its methods `sum`, `min` and `max` return a `Value`.
     """
-    return top(where(relevant(rel), term(RANK, Hits(rel))), k)
+    return top(where(relevant(rel), term(RANK, nodes.Hits(rel))), k)
 
 
 def ideal_top(gain: Gain, discount: Discount, k: int | Value | None = None) -> Selection:
@@ -346,7 +297,7 @@ def relevant(rel: float | None = None) -> Term:
     Term
         A condition per document.
     """
-    return Relevant(rel)
+    return nodes.Relevant(rel)
 
 
 def column(
@@ -395,7 +346,7 @@ def column(
     one_of("kind", kind, get_args(Kind))
     if high is not None:
         number("high", high)
-    return Column(name, parameter or "metrics", kind, high)
+    return nodes.Column(name, parameter or "metrics", kind, high)
 
 
 def num_documents() -> Value:
@@ -537,15 +488,15 @@ def in_ideal_order(term: Term) -> Listed:
     Listed
         A sequence, with unjudged documents last.
     """
-    others = [
-        leaf
+    others = {
+        _name(leaf)
         for leaf in leaves(term_of(term))
         if leaf not in {LABEL, JUDGED, IDEAL_RANK} and not isinstance(leaf, nodes.Gain)
-    ]
+    }
     if others:
         raise ArgumentError(
             "`term` must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
-            f"unknown in ideal order; found {_names(others)}"
+            f"unknown in ideal order; found {', '.join(sorted(others))}"
         )
     return Listed(term_of(term), "ideal")
 
@@ -613,9 +564,10 @@ def fold(function: Function, /, *sequences: Listed, **parameters: Hashable) -> V
     for each in sequences:
         if not isinstance(each, Listed):
             raise ArgumentError(
-                f"a fold must read sequences, such as t.in_order(t.LABEL); found {described(each)}"
+                "a fold must read sequences, such as t.in_order(t.LABEL); found "
+                f"{nodes.described(each)}"
             )
-    return Fold(function, sequences, hashable(parameters))
+    return nodes.Fold(function, sequences, nodes.hashable(parameters))
 
 
 def batch(
@@ -662,9 +614,9 @@ def batch(
         One value per ranking. `ties="expected"` does not support batches that read ranks.
     """
     for parameter in parameters:
-        hashable({"parameters": parameter})
+        nodes.hashable({"parameters": parameter})
     fields = ((name, term_of(term)) for name, term in terms.items())
-    return Batch(compute, read, parameters, tuple(fields))
+    return nodes.Batch(compute, read, parameters, tuple(fields))
 
 
 def require(value: Value, condition: Value, problem: str) -> Value:
@@ -696,7 +648,7 @@ def require(value: Value, condition: Value, problem: str) -> Value:
         The value. In `group_by`, an expression has no access to the keys of its ranking, and
         ignores the condition.
     """
-    return Required(value_of(value), value_of(condition), problem)
+    return nodes.Required(nodes.value_of(value), nodes.value_of(condition), problem)
 
 
 def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
@@ -841,16 +793,12 @@ def _cutoff(k: int | Value | None) -> int | Value | None:
     return k if k is None or isinstance(k, Value) else whole_number("k", k)
 
 
-def _names(leaves: Iterable[Term]) -> str:
-    """Return terms as in definitions of metrics, in alphabetical order."""
-    return ", ".join(sorted({_name(leaf) for leaf in leaves}))
-
-
 def _name(leaf: Term) -> str:
+    """Return a leaf as it is written in the definition of a metric."""
     match leaf:
         case Field(name):
             return name.upper()
-        case Column(name):
+        case nodes.Column(name):
             return f"column({name!r})"
     return type(leaf).__name__.lower()
 
