@@ -32,8 +32,8 @@ from polars_rank.frames.lengths import Lengths, counted
 from polars_rank.frames.stores import check_options
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.lines import Paths
+from polars_rank.io.outputs import temporary_folder
 from polars_rank.io.parquet_source import Source
-from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -15,7 +15,7 @@ from polars_rank.errors import SourceError
 from polars_rank.frames.stores import scan_store, store_error
 from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files
 from polars_rank.io.inputs import first_names, origin
-from polars_rank.io.temporary import write_problem
+from polars_rank.io.outputs import write_problem
 
 if TYPE_CHECKING:
     import os
