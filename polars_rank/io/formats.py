@@ -41,7 +41,7 @@ from polars_rank.io.lines import Paths, reading, text_files
 from polars_rank.io.outputs import check_path
 from polars_rank.io.records import ReadFile, read_records
 from polars_rank.io.tables import ARROW_STREAM, read_table, scan_csv, scan_ipc
-from polars_rank.io.trec import (
+from polars_rank.io.trec_lines import (
     LAYOUTS,
     Negative,
     is_svmlight,
