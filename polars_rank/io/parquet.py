@@ -27,8 +27,7 @@ from polars_rank.columns import RUN, Columns, Label, Score, scored
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
-from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
-from polars_rank.frames.lengths import Lengths, counted
+from polars_rank.frames.layouts import GLIMPSE_ROWS, Lengths, counted, inspect_rows
 from polars_rank.frames.stores import check_options
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.lines import Paths
@@ -182,30 +181,27 @@ def scanned_log(
             scored(source.log, given.pop("score", "score"), given.get("position"))
         keys = Columns.find(source.schema, {**given, "query": given.get("query")}).keys
         with source.files.unchanged():
-            rows = Rows("shuffled")
+            found, lengths = "shuffled", None
             if layout != "shuffled":
-                rows = inspect_rows(source.log, source.rows, keys)
+                found, lengths = inspect_rows(source.log, source.rows, keys)
             # Structs cannot be compared.
             structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
             fits = not structs and source.rows * _sort_bytes(source.schema) <= budget
-            in_memory = rows.layout == "shuffled" and fits
-            lengths = None  # counting them is worth the time for short rankings only
-            if rows.layout != "shuffled":
-                longest = max(rows.longest, source.rows - rows.last)
-                lengths = Lengths(sorted(keys), source.rows, rows.rankings, longest)
-            elif in_memory and _seem_short(source, keys):
+            in_memory = found == "shuffled" and fits
+            # Counting the rows of rankings is worth the time for short rankings only.
+            if in_memory and _seem_short(source, keys):
                 lengths = counted(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
-    if layout != "auto" and order.index(rows.layout) > order.index(layout):
+    if layout != "auto" and order.index(found) > order.index(layout):
         raise DataError(
-            f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
+            f"the rows are {found} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
             "or sort the log"
         )
     watched: Watched = watcher(source.rows) if progress else lambda log: log
-    if rows.layout == "sorted" or in_memory:
+    if found == "sorted" or in_memory:
         return _in_order(source, keys, lengths, watched, sort=in_memory)
-    budget_if_shuffled = None if rows.layout == "adjacent" else budget
+    budget_if_shuffled = None if found == "adjacent" else budget
     return _numbered(source, keys, lengths, budget_if_shuffled, watched)
 
 
