@@ -17,7 +17,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.frames.engines import Mergeable, Rows
+from polars_rank.frames.engines import Mergeable, Separable
 from polars_rank.frames.tables import evaluated
 from polars_rank.spark import dataframes
 from polars_rank.spark.query_chunks import PLACE, Chunks, Packed
@@ -40,7 +40,7 @@ Task: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]
 
 
 def run(
-    function: Callable[..., Rows | Mergeable], frame: DataFrame, options: Mapping[str, Any]
+    function: Callable[..., Separable | Mergeable], frame: DataFrame, options: Mapping[str, Any]
 ) -> DataFrame:
     """Return the result of a function of a Spark DataFrame.
 
@@ -71,7 +71,7 @@ def unsupported() -> ArgumentError:
 
 
 def _result(
-    computation: Rows | Mergeable, frame: DataFrame, options: Mapping[str, Any]
+    computation: Separable | Mergeable, frame: DataFrame, options: Mapping[str, Any]
 ) -> DataFrame:
     given = dataframes.schema_of(frame)
     read, result = _read_by(computation, given)
@@ -95,7 +95,7 @@ def _result(
     return results.unionByName(nothing, allowMissingColumns=True)
 
 
-def _read_by(computation: Rows | Mergeable, given: pl.Schema) -> tuple[pl.Schema, pl.Schema]:
+def _read_by(computation: Separable | Mergeable, given: pl.Schema) -> tuple[pl.Schema, pl.Schema]:
     """Return the schemas of the columns that a computation reads, and of its result."""
     read: set[str] = set()
 
