@@ -28,8 +28,7 @@ def watch(log: pl.LazyFrame, total: int | None = None, *, delay: float = 2.0) ->
     """Return the log with a progress bar that appears while it is collected.
 
     The bar is drawn on standard error if that is a terminal and the work takes longer than
-    `delay`. It shows the number of rows read, rows per second, the remaining time, and the
-    peak memory of the process.
+    `delay`. It shows the number of rows read, rows per second, and the remaining time.
 
     Examples
     --------
@@ -64,12 +63,16 @@ def watcher(
     total: int | None = None, *, delay: float = 2.0
 ) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
     """Return a function like `watch` whose calls share one progress bar."""
-    add = counter(total, delay=delay)
-    if add is None:
+    try:
+        import rich.progress  # noqa: F401, PLC0415  (an extra)
+    except ImportError as error:
+        raise missing_extra(extra="cli", cause=error) from error
+    if sys.stderr is None or not sys.stderr.isatty():
         return lambda log: log
+    bar = _Bar(total, delay)
 
     def count(rows: pl.DataFrame) -> pl.DataFrame:
-        add(rows.height)
+        bar.add(rows.height)
         return rows
 
     return lambda log: log.map_batches(
@@ -80,17 +83,6 @@ def watcher(
         validate_output_schema=False,
         streamable=True,
     )
-
-
-def counter(total: int | None = None, *, delay: float = 2.0) -> Callable[[int], None] | None:
-    """Return a function that adds rows to a progress bar, or None if there is no terminal."""
-    try:
-        import rich.progress  # noqa: F401, PLC0415  (an extra)
-    except ImportError as error:
-        raise missing_extra(extra="cli", cause=error) from error
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    return _Bar(total, delay).add
 
 
 def close() -> None:
@@ -121,10 +113,10 @@ def figures(rows: int, total: int | None, seconds: float) -> str:
     Examples
     --------
     >>> from polars_rank._progress import figures
-    >>> figures(3_000_000, 10_000_000, 2.0).split(" · ")[:3]
-    ['3,000,000 of 10,000,000 rows', '1.5 M rows/s', '0:05 left']
-    >>> figures(39_104, None, 4.0).split(" · ")[:2]
-    ['39,104 rows', '9,776 rows/s']
+    >>> figures(3_000_000, 10_000_000, 2.0)
+    '3,000,000 of 10,000,000 rows · 1.5 M rows/s · 0:05 left'
+    >>> figures(39_104, None, 4.0)
+    '39,104 rows · 9,776 rows/s'
     """
     rate = rows / max(seconds, 1e-9)
     texts = [f"{rows:,} rows" if total is None else f"{rows:,} of {total:,} rows"]
@@ -132,8 +124,7 @@ def figures(rows: int, total: int | None, seconds: float) -> str:
     if total is not None and rows:
         minutes, seconds_left = divmod(round((total - rows) / rate), 60)
         texts.append(f"{minutes}:{seconds_left:02} left")
-    memory = _peak_memory()
-    return " · ".join([*texts, *([] if memory is None else [f"{memory / 1e6:,.0f} MB"])])
+    return " · ".join(texts)
 
 
 class _Bar:
@@ -217,13 +208,3 @@ class _Bar:
             idle = time.monotonic() - self.latest > _IDLE
             self.open = self.open and not self.complete and not idle
             return self.open
-
-
-def _peak_memory() -> int | None:
-    """Return the peak memory of the process in bytes, or None on Windows."""
-    try:
-        import resource  # noqa: PLC0415  (not on Windows)
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

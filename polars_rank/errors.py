@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import sys
 import warnings
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,7 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
     collect lazy results. There, every warning is shown; otherwise Python would attribute all of
     them to one line, and show only the first.
     """
-    _WARNINGS[0] += 1
+    REUSABLE.set(False)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
@@ -143,13 +144,9 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
         warnings.warn_explicit(warning, None, file, line, registry=registry)
 
 
-#: The number of warnings so far.
-_WARNINGS = [0]
-
-
-def number_of_warnings() -> int:
-    """Return the number of warnings so far, from which a caller sees whether a call warns."""
-    return _WARNINGS[0]
+#: Whether the plan that is being built in this context may be run for the rows of other tables: it
+#: may not if building it warns, or if it remembers what it finds in its table.
+REUSABLE = ContextVar("REUSABLE", default=True)
 
 
 def _package(frame: FrameType) -> str:

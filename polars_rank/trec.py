@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,20 +10,22 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN, public
-from polars_rank.checks import FAILED, Check, failed, raise_failed, refuse
+from polars_rank.checks import Check, checks_of, failed, raise_failed
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.log import per_ranking
+from polars_rank.evaluation.log_checks import duplicate_check
 from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.io.judgments import judged_once
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
 __all__ = ["write_qrels", "write_run"]
 
-_LINES, _ORDER = OWN + "lines", OWN + "order"
+_LINES = OWN + "lines"
 
 #: Columns of the fields of a line that is written.
 _FIELD = OWN + "field "
@@ -105,11 +108,10 @@ def write_run(
         columns.number(score).alias(_SCORE),
         (col("run") if columns.run else pl.lit("polars_rank" if tag is None else tag)).alias(_TAG),
     )
-    checks, remedies = _checks([_QUERY, _DOC, _TAG], _SCORE)
-    repeated = "duplicate documents in a ranking"
-    checks.append(Check("ranking", col(_DOC).n_unique() < pl.len(), repeated))
-    remedies[repeated] = "keep one row of each"
     columns = columns._replace(label=score, schema=schema_of(retrieved))
+    checks = _checks([_QUERY, _DOC, _TAG], _SCORE)
+    repeated = col(_DOC).n_unique() < pl.len()
+    checks.append(duplicate_check(columns, repeated, "keep one row of each"))
     inputs = {name: col(name) for name in (_QUERY, _DOC, _SCORE, _TAG)}
     by_rank = pl.struct(_DOC, _SCORE).sort_by(_SCORE, _DOC, descending=True).alias(_LINES)
     values = [col(_QUERY).first(), col(_TAG).first(), by_rank]
@@ -119,13 +121,7 @@ def write_run(
     ranks = pl.int_ranges(1, col(_LINES).list.len() + 1).alias("rank")
     ranked = documents.select(_QUERY, _TAG, _LINES, ranks).explode(_LINES, "rank").unnest(_LINES)
     lines = ranked.select(_QUERY, pl.lit("Q0"), _DOC, "rank", _SCORE, _TAG)
-
-    times = retrieved.group_by(_TAG, _QUERY, _DOC).len("lines").filter(col("lines") > 1)
-    failures = [
-        retrieved.select(*inputs, failed(checks, "row")),
-        times.with_columns(pl.lit(1).alias(FAILED)),  # 1 is the number of the last check
-    ]
-    _write(lines, checks, remedies, failures, rows, path, overwrite=overwrite)
+    _write(lines, rows, path, overwrite=overwrite)
 
 
 @public
@@ -191,90 +187,57 @@ def write_qrels(
     columns = Columns.find(schema, roles, table="`judgments`")
     subtopic = col("subtopic") if "subtopic" in schema else pl.lit("0")
     keys = [_QUERY, _SUBTOPIC, _DOC]
-    checks, remedies = _checks(keys, _LABEL)
-    conflict = "several labels for one document of a query"
-    lowest, highest = col(_LABEL), col("highest")
-    checks.append(Check("ranking", lowest < highest, conflict))
-    remedies[conflict] = "keep one of them"
-    judged = (
-        rows.filter(col(label).is_not_null())
-        .select(
-            col(query).alias(_ORDER),
-            col(query).cast(pl.String).alias(_QUERY),
-            subtopic.cast(pl.String).alias(_SUBTOPIC),
-            col(doc).cast(pl.String).alias(_DOC),
-            columns.number(label).alias(_LABEL),
-        )
-        .with_columns(failed(checks, "row"))
+    checks = _checks(keys, _LABEL)
+    judged = rows.filter(col(label).is_not_null()).with_columns(
+        col(query).cast(pl.String).alias(_QUERY),
+        subtopic.cast(pl.String).alias(_SUBTOPIC),
+        col(doc).cast(pl.String).alias(_DOC),
+        columns.number(label).alias(_LABEL),
     )
-    once = judged.group_by(_ORDER, *keys).agg(
-        lowest.min(), lowest.max().alias("highest"), col(FAILED).max()
-    )
-    once = once.with_columns(pl.max_horizontal(FAILED, failed(checks, "ranking")))
-    whole = lowest.cast(pl.Int64, strict=False)
-    number = pl.when(whole == lowest).then(whole.cast(pl.String)).otherwise(lowest.cast(pl.String))
-    lines = raise_failed(once, checks).sort(_ORDER, _SUBTOPIC, _DOC).select(*keys, number)
-    failures = [judged.drop(_ORDER), once.drop(_ORDER)]
-    _write(lines, checks, remedies, failures, rows, path, overwrite=overwrite)
+    valid = raise_failed(judged.with_columns(failed(checks, "row")), checks, log=judged)
+    given = [query, *(["subtopic"] if "subtopic" in schema else []), doc]
+    distinct = valid.select(*given, label, *keys, _LABEL).unique()
+    once = distinct.map_batches(partial(judged_once, keys=given, label=label, table="`judgments`"))
+    whole = col(_LABEL).cast(pl.Int64, strict=False)
+    number = pl.when(whole == col(_LABEL)).then(whole.cast(pl.String))
+    number = number.otherwise(col(_LABEL).cast(pl.String))
+    lines = once.sort(query, _SUBTOPIC, _DOC).select(*keys, number)
+    _write(lines, rows, path, overwrite=overwrite)
 
 
-def _checks(ids: Sequence[str], number: str) -> tuple[list[Check], dict[str, str]]:
-    """Return checks for rows that a TREC file cannot represent, and their remedies."""
-    separated = "TREC files separate fields by whitespace; replace these values"
-    remedies = {
-        f"{_named(name)} is null, empty, or contains whitespace or a null character": separated
+def _checks(ids: Sequence[str], number: str) -> list[Check]:
+    """Return checks for rows that a TREC file cannot represent."""
+    unfit = (
+        "is null, empty, or contains whitespace or a null character; TREC files separate fields by "
+        "whitespace, so replace these values"
+    )
+    is_comment = "query begins with '#', so its lines would be comments; replace these values"
+    not_finite = "is NaN or infinite; drop these rows, or replace the value with null"
+    problems = {
+        f"{name.removeprefix(_FIELD)} {unfit}": col(name).is_null()
+        | col(name).str.contains(r"^$|[\s\x00]")
         for name in ids
     }
-    conditions = [col(name).is_null() | col(name).str.contains(r"^$|[\s\x00]") for name in ids]
-    conditions += [col(_QUERY).str.starts_with("#"), ~col(number).is_finite()]
-    remedies["query begins with '#', so its lines would be comments"] = "replace these values"
-    not_finite = f"{_named(number)} is NaN or infinite"
-    remedies[not_finite] = "drop these rows, or replace the value with null"
-    checks = [
-        Check("row", condition, problem)
-        for condition, problem in zip(conditions, remedies, strict=True)
-    ]
-    return checks, remedies
+    problems[is_comment] = col(_QUERY).str.starts_with("#")
+    problems[f"{number.removeprefix(_FIELD)} {not_finite}"] = ~col(number).is_finite()
+    return checks_of("row", problems)
 
 
-def _named(column: str) -> str:
-    return column.removeprefix(_FIELD)
-
-
-def _write(
-    lines: pl.LazyFrame,
-    checks: Sequence[Check],
-    remedies: Mapping[str, str],
-    failures: Sequence[pl.LazyFrame],
-    rows: pl.LazyFrame,
-    path: str | Path,
-    *,
-    overwrite: bool,
-) -> None:
-    """Write lines to a temporary file, and rename it if all checks pass.
-
-    If a check fails, the tables `failures` are read to count the failing rows and to show one.
-    """
-    with new_file(path, overwrite=overwrite, inputs=[rows]) as part:
+def _write(lines: pl.LazyFrame, rows: pl.LazyFrame, path: str | Path, *, overwrite: bool) -> None:
+    """Write lines to a temporary file, and rename it if all checks pass."""
+    with new_file(path, overwrite=overwrite, inputs=[rows]) as part, part.open("wb") as file:
         try:
-            with part.open("wb") as file:
-                lines.sink_csv(
-                    file,
-                    compression="gzip" if Path(path).suffix == ".gz" else "uncompressed",
-                    check_extension=False,
-                    include_header=False,
-                    separator=" ",
-                    quote_style="never",
-                    engine="streaming",
-                )
-        except DataError:
-            for table in failures:
-                failing = table.filter(col(FAILED) > 0).collect(engine="streaming")
-                failing = failing.rename(_named, strict=False)
-                for index, check in enumerate(checks):
-                    is_failed = col(FAILED) == len(checks) - index
-                    refuse(failing, is_failed, check.message, remedies[check.message])
-            raise
+            lines.sink_csv(
+                file,
+                compression="gzip" if Path(path).suffix == ".gz" else "uncompressed",
+                check_extension=False,
+                include_header=False,
+                separator=" ",
+                quote_style="never",
+                engine="streaming",
+            )
+        except DataError as error:
+            raise error.explained() from None
 
 
 def __dir__() -> list[str]:

@@ -26,7 +26,7 @@ from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.outputs import new_file
-from polars_rank.io.temporary import discard_all
+from polars_rank.io.outputs import discard_all
 
 METRICS = ["ndcg@3", "ap", "rr"]
 UNREADABLE = (pr.errors.SourceError, pl.exceptions.PolarsError, OSError)

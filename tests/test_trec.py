@@ -411,7 +411,7 @@ def test_what_was_written_is_read_again(tmp_path: Path, name: str) -> None:
     [
         (
             pl.lit("a b").alias("doc"),
-            "doc is null, empty, or contains whitespace or a null character (rows: 5; the fi",
+            "5 of 5 rows: doc is null, empty, or contains whitespace or a null character; TREC fi",
         ),
         (pl.lit("").alias("query"), "query is null, empty, or contains whitespace"),
         (pl.lit("a\0").alias("doc"), "doc is null, empty, or contains whitespace or a null char"),
@@ -421,8 +421,8 @@ def test_what_was_written_is_read_again(tmp_path: Path, name: str) -> None:
             "query begins with '#', so its lines would be comments",
         ),
         (pl.lit("\t").alias("run"), "run is null, empty, or contains whitespace"),
-        (col("score").log(-1), "score is NaN or infinite (rows: "),
-        (pl.lit(7).alias("doc"), "duplicate documents in a ranking (rows: 2"),
+        (col("score").log(-1), "5 of 5 rows: score is NaN or infinite; "),
+        (pl.lit(7).alias("doc"), "has duplicates: 2 documents more than once in a ranking; e.g. {"),
     ],
 )
 def test_rows_that_cannot_be_a_run(file: Path, column: pl.Expr, message: str) -> None:
@@ -440,7 +440,7 @@ def test_rows_that_cannot_be_a_run(file: Path, column: pl.Expr, message: str) ->
     [
         (pl.format("d {}", "doc").alias("doc"), "doc is null, empty, or contains whitespace"),
         (pl.lit(None, pl.Int64).alias("query"), "query is null, empty"),
-        (pl.lit(float("inf")).alias("label"), "label is NaN or infinite (rows: 6; the first"),
+        (pl.lit(float("inf")).alias("label"), "6 of 6 rows: label is NaN or infinite; "),
         (pl.lit(7).alias("doc"), "several labels for one document of a query (rows: 2"),
     ],
 )

@@ -280,7 +280,7 @@ class Call:
             misused("--engine spark needs a LOG that is a table or Parquet files")
         for name in filter(self.given.__contains__, _OF_POLARS):
             misused(f"--{name.replace('_', '-')} needs --engine polars")
-        return read(session(self.given.get("master"), self.given.get("remote")), [*logs])
+        return read(session(self.given.get("master", self.given.get("remote"))), [*logs])
 
     # Per-query values
 

@@ -18,7 +18,7 @@ from polars_rank import _progress as progress
 from polars_rank._startup import end
 from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.errors import missing_extra
-from polars_rank.io.temporary import discard_all, new_folder
+from polars_rank.io.outputs import discard_all, new_folder
 
 #: Seconds from a signal to the end of the process, even if Polars is still running.
 GRACE_PERIOD = 1.0

@@ -14,8 +14,7 @@ import polars.selectors as cs
 from polars_rank.cli.messages import printing, say, show
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
-from polars_rank.io.outputs import new_file
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import new_file, temporary_folder
 from polars_rank.reporting.csv_links import header, text_columns, without_formulas
 
 if TYPE_CHECKING:

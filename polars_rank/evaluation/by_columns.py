@@ -46,7 +46,7 @@ from polars_rank.evaluation.stages import (
     name_of_sum,
     running_sums,
 )
-from polars_rank.frames.lengths import Lengths
+from polars_rank.frames.layouts import Lengths
 from polars_rank.metrics.analyses import LONGEST, is_neutral, leaves, nodes, weighted
 from polars_rank.metrics.expressions import conditional, cutoff, lowered
 from polars_rank.metrics.nodes import (

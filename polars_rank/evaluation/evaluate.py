@@ -14,7 +14,7 @@ from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
-from polars_rank.frames.engines import Mergeable, Rows
+from polars_rank.frames.engines import Mergeable, Separable
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.names import Metrics, listed
 
@@ -154,7 +154,7 @@ def per_query(
     conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
     **definitions: Unpack[Definitions],
-) -> Rows:
+) -> Separable:
     """Return one row per ranking and one column per metric.
 
     Examples
@@ -250,7 +250,7 @@ def per_query(
     def table(part: pl.LazyFrame) -> pl.LazyFrame:
         return per_query_table(log.on(part))
 
-    return Rows(
+    return Separable(
         log.columns.query, table, whole=lambda part: per_query_table(log.on(part), warns=True)
     )
 

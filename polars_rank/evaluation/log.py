@@ -28,7 +28,7 @@ from polars_rank.conventions import (
     warn_of_uncompared,
 )
 from polars_rank.definitions import Definition, Ordering
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import REUSABLE, ArgumentError
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log_checks import (
     DUPLICATES_REMEDY,
@@ -40,7 +40,6 @@ from polars_rank.evaluation.log_checks import (
 from polars_rank.evaluation.order import CONFLICT, INTEGERS, Order, best_of_each, rank_order
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.layouts import is_large_scan
-from polars_rank.frames.plans import remembers_rows
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.names import resolve
 
@@ -402,7 +401,7 @@ def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
         if not nulls or known.only is None:
             return log
         return log.with_columns(pl.col(run).fill_null(known.only))
-    remembers_rows()
+    REUSABLE.set(False)  # the function below remembers the run that it finds
     dtype = columns.schema[run]
     return log.with_columns(pl.col(run).map_batches(known, return_dtype=dtype, is_elementwise=True))
 

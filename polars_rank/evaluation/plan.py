@@ -44,7 +44,7 @@ from polars_rank.evaluation.order import PackedKey, first_position, key_of_colum
 from polars_rank.evaluation.ranking import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
 from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs, facts_of
 from polars_rank.frames.batches import deferred, in_batches
-from polars_rank.frames.lengths import Lengths, counted, lengths_of
+from polars_rank.frames.layouts import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics.analyses import (
     fits_columns,

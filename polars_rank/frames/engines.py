@@ -44,7 +44,7 @@ class Mergeable(NamedTuple):
         return self.finish(self.add_up(table))
 
 
-class Rows(NamedTuple):
+class Separable(NamedTuple):
     """A result whose rows are computed from the rows with the same values in some columns.
 
     Parameters
@@ -70,14 +70,14 @@ class Rows(NamedTuple):
 
 
 #: What a function of a table returns: its result, or how it is computed from parts.
-Computation: TypeAlias = "pl.LazyFrame | Rows | Mergeable"
+Computation: TypeAlias = "pl.LazyFrame | Separable | Mergeable"
 
 
 class Engine(Protocol):
     """An engine that evaluates its own DataFrames lazily, in parts."""
 
     def run(
-        self, function: Callable[..., Rows | Mergeable], frame: Any, options: Mapping[str, Any]
+        self, function: Callable[..., Separable | Mergeable], frame: Any, options: Mapping[str, Any]
     ) -> Any:
         """Return the result of a function of a LazyFrame for a DataFrame of the engine."""
 

@@ -1,4 +1,4 @@
-"""The layout of the rows of rankings: sorted by their keys, adjacent, or shuffled."""
+"""How rows of rankings are ordered (sorted by keys, adjacent, or shuffled), and their numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._polars import FewRows, is_sorted_by, rows_of_scan
+from polars_rank._polars import FewRows, ManyRows, is_sorted_by, rows_of_scan, source_of_rows
 from polars_rank.errors import SourceError
 from polars_rank.frames.batches import BATCH_ROWS, requested
 
@@ -28,29 +28,58 @@ _MANY_ROWS = 1_000_000
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     """Return the layout of the rows of rankings; this reads the key columns once."""
     number = log.select(pl.len()).collect(engine="streaming").item()
-    return inspect_rows(log, number, keys).layout
+    return inspect_rows(log, number, keys)[0]
 
 
-class Rows(NamedTuple):
-    """Layout of rows, and number and lengths of rankings."""
+class Lengths(NamedTuple):
+    """Numbers of rows, of rankings, and of the rows of the longest ranking."""
 
-    layout: Layout
-    rankings: int = 0
-    #: Number of rows of the longest ranking except the last, and the first row of the last one.
-    longest: int = 0
-    last: int = 0
+    keys: list[str]
+    rows: int
+    rankings: int
+    longest: int
 
 
-def inspect_rows(log: pl.LazyFrame, number: int, keys: Sequence[str]) -> Rows:
-    """Return the layout of a log of `number` rows, and the number and lengths of rankings."""
+def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
+    """Return upper bounds of the lengths of rankings, or None if they are unknown.
+
+    Lengths are known for most results of `scan_log`, with or without filters. Rankings of a large
+    DataFrame are counted. A LazyFrame is never collected.
+    """
+    if isinstance(log, FewRows):
+        return None
+    source = source_of_rows(log, keys)
+    if isinstance(log, ManyRows):
+        return None if source is None else counted(log, keys)
+    lengths: Lengths | None = getattr(source, "lengths", None)
+    return None if lengths is None or not {*lengths.keys} <= {*keys} else lengths
+
+
+def counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths:
+    """Return the lengths of rankings, which reads the keys."""
+    number = pl.len().alias("number")
+    counts = log.select(keys).group_by(keys).agg(number).select("number")
+    summary = counts.select(
+        rows=pl.col("number").sum(), rankings=pl.len(), longest=pl.col("number").max()
+    )
+    rows, rankings, longest = summary.collect(engine="streaming").row(0)
+    return Lengths([*keys], rows, rankings, longest or 0)
+
+
+def inspect_rows(
+    log: pl.LazyFrame, number: int, keys: Sequence[str]
+) -> tuple[Layout, Lengths | None]:
+    """Return the layout of a log of `number` rows, and lengths if rows of rankings are adjacent."""
     # If the first rows are shuffled, so is the log, and the others need not be read.
-    head = _inspect_all(log.head(GLIMPSE_ROWS), keys)
-    if head.layout == "shuffled" or number <= GLIMPSE_ROWS:
-        return head
-    return _inspect_all(log, keys)
+    found = _inspect_all(log.head(GLIMPSE_ROWS), min(number, GLIMPSE_ROWS), keys)
+    if found[0] == "shuffled" or number <= GLIMPSE_ROWS:
+        return found
+    return _inspect_all(log, number, keys)
 
 
-def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
+def _inspect_all(
+    log: pl.LazyFrame, number: int, keys: Sequence[str]
+) -> tuple[Layout, Lengths | None]:
     # Internal names, because columns of a log may have any name.
     names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
     shifted = log.select(
@@ -78,14 +107,15 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
         row.max().fill_null(0).alias("last"),
     ).collect(engine="streaming")
     rankings, fallen_rows, null_rows, longest, last = summary.row(0)
+    lengths = Lengths([*keys], number, rankings, max(longest, number - last))
     if fallen_rows == null_rows == 0:
-        return Rows("sorted", rankings, longest, last)
+        return "sorted", lengths
     n_unique = (
         starts.select(pl.struct(key for key, _ in pairs).hash().n_unique())
         .collect(engine="streaming")
         .item()
     )
-    return Rows("adjacent" if rankings == n_unique else "shuffled", rankings, longest, last)
+    return ("adjacent", lengths) if rankings == n_unique else ("shuffled", None)
 
 
 def falls(pairs: Sequence[tuple[K, K]]) -> K:
@@ -127,7 +157,7 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         columns = [*schema] if columns is None else columns
         plan = log if predicate is None else log.filter(predicate)
         number = plan.select(pl.len()).collect(engine="streaming").item()
-        layout = inspect_rows(plan, number, keys).layout
+        layout, _ = inspect_rows(plan, number, keys)
         rows = plan.select([*dict.fromkeys([*columns, *keys])])
         rows = rows if layout == "sorted" else rows.sort(keys, maintain_order=True)
         n_read = 0

@@ -16,6 +16,7 @@ import polars as pl
 from polars_rank import errors
 from polars_rank._polars import declared_order, rows_of_source
 from polars_rank.frames.batches import reading_of
+from polars_rank.frames.engines import Plan
 
 #: The number of plans that are kept.
 _NUMBER = 64
@@ -26,20 +27,11 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 IMMUTABLE: set[type] = set()
 
 
-#: The number of plans so far that remember what they find in their table.
-_REMEMBERING = [0]
-
-
-def remembers_rows() -> None:
-    """Declare that the plan that is being built remembers what it finds in its table."""
-    _REMEMBERING[0] += 1
-
-
 class _Source:
     """A source of rows whose table can be replaced."""
 
-    def __init__(self) -> None:
-        self.table = pl.DataFrame()
+    def __init__(self, table: pl.DataFrame) -> None:
+        self.table = table
         self.is_read = False
 
     def rows(self) -> Iterator[pl.DataFrame]:
@@ -52,32 +44,33 @@ class Plans:
     """Plans by what they depend on. A plan is in use by one call at a time."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[_Source, pl.LazyFrame]] = {}
+        #: The source and the result of plans, and the functions that built them: their options
+        #: stay in memory, so that no other object gets the same id.
+        self._kept: dict[Hashable, tuple[_Source, pl.LazyFrame, Plan]] = {}
         self._lock = Lock()
 
     def run(
         self,
         key: Hashable,
-        plan: Callable[[pl.LazyFrame], pl.LazyFrame],
+        plan: Plan,
         run: Callable[[pl.LazyFrame], pl.DataFrame],
         table: pl.DataFrame,
     ) -> pl.DataFrame:
         """Return the result of a plan for a table.
 
-        The plan is kept unless building it reads the table or issues a warning, or unless the plan
-        remembers rows.
+        The plan is kept unless building it reads the table or makes it unfit for other rows.
         """
         plans = self._kept
         with self._lock:
             kept = plans.pop(key, None)
         if kept is None:
-            source, before = _Source(), (errors.number_of_warnings(), _REMEMBERING[0])
-            source.table = table
+            source, is_reusable = _Source(table), errors.REUSABLE.get()
+            errors.REUSABLE.set(True)
             result = plan(rows_of_source(reading_of(source.rows), table))
-            after = errors.number_of_warnings(), _REMEMBERING[0]
-            again = not source.is_read and before == after
+            again = errors.REUSABLE.get() and not source.is_read
+            errors.REUSABLE.set(is_reusable and again)
         else:
-            source, result = kept
+            source, result, plan = kept
             source.table, again = table, True
         try:
             return run(result)
@@ -85,7 +78,7 @@ class Plans:
             source.table = pl.DataFrame()
             if again:
                 with self._lock:
-                    plans[key] = source, result
+                    plans[key] = source, result, plan
                     if len(plans) > _NUMBER:
                         del plans[next(iter(plans))]
 
@@ -102,11 +95,11 @@ def key_of(
     function: Callable[..., Any], table: pl.DataFrame, options: Mapping[str, Any]
 ) -> Hashable | None:
     """Return what a plan depends on; None if an option may change without a new value."""
-    kept: list[object] = []
-    if options.get("progress") or not _is_constant([*options.values()], kept):
+    objects: list[object] = []
+    if options.get("progress") or not _is_constant([*options.values()], objects):
         return None
-    identities = tuple(map(_Identity, kept))
-    return function, tuple(table.schema.items()), declared_order(table), repr(options), identities
+    schema, ids = tuple(table.schema.items()), tuple(map(id, objects))
+    return function, schema, declared_order(table), repr(options), ids
 
 
 def _is_constant(value: Any, objects: list[object]) -> bool:
@@ -120,16 +113,3 @@ def _is_constant(value: Any, objects: list[object]) -> bool:
         objects.append(value)
         return True
     return kind in _PLAIN
-
-
-class _Identity:
-    """An object that equals only itself, and stays in memory with the plan."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.value is other.value

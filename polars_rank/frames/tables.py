@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank._params import OWN, names, public
 from polars_rank._polars import rows_of_table, without_expression
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError, warn
-from polars_rank.frames.engines import Computation, EngineFrame, Rows, engine_of
+from polars_rank.frames.engines import Computation, EngineFrame, Separable, engine_of
 from polars_rank.frames.plans import PLANS, key_of
 from polars_rank.frames.stores import store_error
 
@@ -96,8 +96,8 @@ def framed(function: Callable[Concatenate[pl.LazyFrame, P], Computation]) -> Fra
     """Return a function that accepts any table, for a function of LazyFrames.
 
     The first parameter of `function` is the table. Tables of other libraries are read into memory.
-    Other engines run the function if it is declared to return `Rows` or a `Mergeable` instead of a
-    LazyFrame.
+    Other engines run the function if it is declared to return a `Separable` or `Mergeable` result
+    instead of a LazyFrame.
     """
     return _dispatched(function)
 
@@ -136,9 +136,9 @@ def _dispatched(function: Callable[..., Any], *, by_query: bool = False) -> Fram
             return evaluated(plan, table)
         return PLANS.run(key, plan, partial(collected, few=True), table)
 
-    def rows(_: pl.LazyFrame, **options: Any) -> Rows:
+    def rows(_: pl.LazyFrame, **options: Any) -> Separable:
         query = names("query", options.get("query", "query"))
-        return Rows(query, partial(checked, **options))
+        return Separable(query, partial(checked, **options))
 
     checked = public(dispatched)
     return cast("Framed[Any]", checked)

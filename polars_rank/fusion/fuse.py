@@ -21,7 +21,7 @@ from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log_checks import label_conflicts, row_checks
 from polars_rank.evaluation.ranking import TIES
 from polars_rank.frames.batches import by_ranking, merged
-from polars_rank.frames.engines import Mergeable, Rows
+from polars_rank.frames.engines import Mergeable, Separable
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.fusion.parameters import Fusion, read_fusion
 from polars_rank.fusion.plan import FUSED, HIGHEST, LABEL, LOWEST_LABEL, Plan
@@ -29,7 +29,7 @@ from polars_rank.fusion.plan import FUSED, HIGHEST, LABEL, LOWEST_LABEL, Plan
 
 @framed
 def fuse(
-    log: pl.LazyFrame,  # noqa: ARG001  (`Rows` passes it, or parts of it)
+    log: pl.LazyFrame,  # noqa: ARG001  (`Separable` passes it, or parts of it)
     method: str | Fusion = "rrf",
     *,
     run: str = "run",
@@ -41,7 +41,7 @@ def fuse(
     ties: Ties | None = None,
     name: str = "fused",
     keep_runs: bool = False,
-) -> Rows:
+) -> Separable:
     r"""Fuse the rankings of several runs into one run.
 
     The default is reciprocal rank fusion (RRF) with k = 60:
@@ -197,7 +197,7 @@ def fuse(
         return checked.set_sorted(order if keep_runs else [*groups, run, *queries])
 
     check = Mergeable((), runs.read, pl.LazyFrame.unique, runs.checked)
-    return Rows(queries, fused, check, whole)
+    return Separable(queries, fused, check, whole)
 
 
 def columns_of_runs(

@@ -20,8 +20,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
 from polars_rank.gates.golden import Golden, digest
 from polars_rank.io.fields import listed
-from polars_rank.io.inputs import check_path
-from polars_rank.io.outputs import new_file
+from polars_rank.io.outputs import check_path, new_file
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 

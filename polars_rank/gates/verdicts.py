@@ -19,8 +19,8 @@ from polars_rank.errors import (
     number_of,
     short,
 )
-from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, is_path, lazy, schema_of
+from polars_rank.frames.typed_results import COUNT, NUMBER, TEXT, typed
 from polars_rank.gates.rules import COLUMNS, Rule, Rules, read_rules, text_of
 from polars_rank.stats.verdict_files import TYPES, WORST_FIRST, failing, in_words
 

@@ -16,7 +16,8 @@ import polars.selectors as cs
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.ids import common_value_type
 from polars_rank.frames.stores import is_pattern, scan_store
-from polars_rank.io.inputs import Copy, check_path, origin, readable
+from polars_rank.io.inputs import Copy, origin, readable
+from polars_rank.io.outputs import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

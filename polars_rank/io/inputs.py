@@ -9,8 +9,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polars_rank.errors import ArgumentError, SourceError
-from polars_rank.io.temporary import discard, new_folder, written_to
+from polars_rank.errors import SourceError
+from polars_rank.io.outputs import check_path, discard, new_folder, written_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -118,13 +118,3 @@ def readable(path: str | os.PathLike[str], parameter: str = "path") -> str:
             "pipe it into a command that reads standard input (-)"
         )
     return name if is_utf8(name) else Copy.link(name)
-
-
-def check_path(name: str, parameter: str = "path") -> None:
-    """Raise an error for an empty name or a name with a null character."""
-    if not name:
-        raise ArgumentError(
-            f"`{parameter}` has an empty path; name a file, or '.' for this directory"
-        )
-    if "\0" in name:
-        raise SourceError(f"{name!r} contains a null character, which no file name can have")

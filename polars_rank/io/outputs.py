@@ -1,11 +1,20 @@
-"""Output files, which appear only when complete and never replace an input."""
+"""Files that are written: outputs, which appear only when complete, and temporary files.
+
+An output never replaces an input. Temporary files are removed even if the process is killed.
+"""
 
 from __future__ import annotations
 
+import atexit
+import errno
 import os
+import re
 import shutil
 import stat
+import tempfile
+import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -13,16 +22,40 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._polars import files
-from polars_rank.errors import SourceError
+from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.tables import unreadable
-from polars_rank.io.inputs import check_path
-from polars_rank.io.temporary import discard, register, temporary_folder, write_problem
+
+try:
+    import fcntl
+except ImportError:  # not available on Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
+#: Identifies the running system: a folder on a network file system may belong to another machine,
+#: whose lock is invisible here. Only Linux has this file.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-#: Files that are being written, with the threads that write them.
+#: Name of a link to an incomplete output, in a temporary folder.
+_LINK = "incomplete-output"
+
+#: Errors of the file system that only occur in writing.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+#: What users can do if temporary files cannot be written.
+_TEMPORARY_REMEDY = (
+    "free space there, or set the environment variable TMPDIR to a folder on another disk"
+)
+
+#: Temporary files and folders of this process, with the descriptors that lock folders.
+_TEMPORARY: dict[Path, int | None] = {}
+
+#: Folders of blocks that failed: a thread of Polars that still writes may create them again.
+_FAILED: set[Path] = set()
+
+#: Outputs that are being written, with the threads that write them.
 _TARGETS: set[tuple[int, Path]] = set()
 
 
@@ -90,7 +123,7 @@ def new_file(
     if target.exists() and not overwrite:
         raise exists
     part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
-    register(part)
+    link = _linked(part)
     _TARGETS.add(written)
     try:
         with _written(name):
@@ -105,6 +138,7 @@ def new_file(
     finally:
         _TARGETS.remove(written)
         discard(part)
+        discard(link)
 
 
 def refuse_to_replace(path: str | os.PathLike[str], inputs: Iterable[object]) -> None:
@@ -187,14 +221,11 @@ def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
 def _written(name: str) -> Iterator[None]:
     """Raise `SourceError` if the output cannot be written."""
     try:
-        yield
-    except (OSError, pl.exceptions.PolarsError) as error:
-        problem, remedy = write_problem(error), "free space, or write to another folder"
-        if problem is None and isinstance(error, OSError):
-            problem, remedy = error.strerror or str(error), "write to another folder"
-        if problem is None:
-            raise
-        raise SourceError(f"cannot write '{name}': {problem}; {remedy}") from error
+        with _with_space(f"'{name}'", "free space, or write to another folder"):
+            yield
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise SourceError(f"cannot write '{name}': {problem}; write to another folder") from error
 
 
 @contextmanager
@@ -206,3 +237,195 @@ def _reading() -> Iterator[None]:
         if write_problem(error) is not None:
             raise
         raise unreadable(error) from error
+
+
+@contextmanager
+def _with_space(what: str, remedy: str) -> Iterator[None]:
+    """Raise `SourceError` if the disk is full, or if files cannot be written for another reason."""
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        problem = write_problem(error)
+        if problem is None:
+            raise
+        raise SourceError(f"cannot write {what}: {problem}; {remedy}") from error
+
+
+def write_problem(error: BaseException) -> str | None:
+    """Return the problem of the file system if an error occurred in writing, otherwise None.
+
+    Examples
+    --------
+    >>> from polars_rank.io.outputs import write_problem
+    >>> write_problem(OSError(28, "No space left on device"))
+    'No space left on device'
+    >>> write_problem(FileNotFoundError(2, "No such file or directory"))
+    """
+    number = getattr(error, "errno", None)
+    if number is None:  # errors of Polars only have a text
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        number = match and int(match[1])
+    return os.strerror(number) if number in _WRITE_ERRORS else None
+
+
+def check_path(name: str, parameter: str = "path") -> None:
+    """Raise an error for an empty name or a name with a null character."""
+    if not name:
+        raise ArgumentError(
+            f"`{parameter}` has an empty path; name a file, or '.' for this directory"
+        )
+    if "\0" in name:
+        raise SourceError(f"{name!r} contains a null character, which no file name can have")
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a new folder in `tempfile.gettempdir()`, which is removed with its files.
+
+    Yields
+    ------
+    Path
+        The folder, which exists until the block ends or the process exits.
+
+    Raises
+    ------
+    SourceError
+        If the folder cannot be created, or if the block fails because the disk is full.
+
+    Examples
+    --------
+    >>> from polars_rank.io.outputs import temporary_folder
+    >>> with temporary_folder() as folder:
+    ...     _ = (folder / "a.txt").write_text("temporary")
+    >>> folder.exists()
+    False
+    """
+    folder = new_folder()
+    try:
+        with written_to(folder):
+            yield folder
+    except BaseException:
+        if folder in _TEMPORARY:  # in a child process it is not
+            _FAILED.add(folder)
+        raise
+    finally:
+        discard(folder)
+
+
+def written_to(folder: Path) -> AbstractContextManager[None]:
+    """Raise `SourceError` if the block cannot write to a temporary folder."""
+    return _with_space(f"temporary files in '{folder.parent}'", _TEMPORARY_REMEDY)
+
+
+def new_folder() -> Path:
+    """Return a new temporary folder, and remove folders of processes that were killed.
+
+    The folder exists until the process ends.
+    """
+    try:
+        place = Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise SourceError(
+            f"{error.strerror}; free space there, or set the environment variable TMPDIR to a "
+            "folder that can be written"
+        ) from error
+    prefix, descriptor = _prefix(), None
+    try:
+        _remove_abandoned(place, prefix)
+        folder = Path(tempfile.mkdtemp(prefix="polars_rank.", dir=place))
+        if prefix is not None and (descriptor := _lock(folder)) is not None:
+            # Renamed when it is locked: other processes remove unlocked folders with the prefix.
+            folder = folder.rename(folder.with_name(prefix + os.urandom(8).hex()))
+    except OSError as error:
+        raise SourceError(
+            f"cannot write temporary files in '{place}': {error.strerror}; {_TEMPORARY_REMEDY}"
+        ) from error
+    _TEMPORARY[folder] = descriptor
+    return folder
+
+
+def _linked(part: Path) -> Path | None:
+    """Register an incomplete output, which this or the next process removes; return a folder.
+
+    The temporary folder has a link to the output, and can be locked. Output folders are often on
+    network file systems, where locks may not work.
+    """
+    _TEMPORARY[part] = None
+    with suppress(OSError, SourceError):  # the output can be written without it
+        folder = new_folder()
+        (folder / _LINK).symlink_to(part.absolute())
+        return folder
+    return None
+
+
+def discard(path: Path | None) -> None:
+    """Remove a temporary file or folder, unless it belongs to a parent process."""
+    if path is None or path not in _TEMPORARY:
+        return
+    with suppress(OSError):
+        _remove(path)
+    descriptor = _TEMPORARY.pop(path, None)
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+# At exit, because `finally` may not run: after Ctrl-C, Polars and Python each raise a
+# KeyboardInterrupt, and Polars keeps generators alive whose batches are no longer read.
+@atexit.register
+def discard_all() -> None:
+    """Remove all temporary files and folders of this process."""
+    for path in [*_TEMPORARY]:
+        discard(path)
+    while _FAILED:
+        _remove(_FAILED.pop())
+
+
+if hasattr(os, "register_at_fork"):  # a child process must not remove what its parent uses
+    os.register_at_fork(after_in_child=_TEMPORARY.clear)
+    os.register_at_fork(after_in_child=_FAILED.clear)
+
+
+def _remove(path: Path) -> None:
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for _ in range(20):  # a thread of Polars may still be writing
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(0.05)
+
+
+def _remove_abandoned(place: Path, prefix: str | None) -> None:
+    """Remove folders of ended processes of this user and system, and incomplete outputs."""
+    for folder in [] if prefix is None else place.glob(f"{prefix}*"):
+        with suppress(OSError):
+            descriptor = _lock(folder)
+            if descriptor is not None:
+                for link in folder.rglob(_LINK):
+                    link.readlink().unlink(missing_ok=True)
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(descriptor)
+
+
+def _lock(folder: Path) -> int | None:
+    """Return a descriptor that locks a folder, or None if the folder is in use or of another user.
+
+    The system releases the lock when the process ends, even if it is killed.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    with suppress(OSError):  # locked, or on a file system without locks
+        if os.fstat(descriptor).st_uid == os.getuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+@cache
+def _prefix() -> str | None:
+    """Return the prefix of locked folders, or None if folders cannot be locked."""
+    with suppress(OSError):
+        if fcntl is not None:
+            return f"polars_rank-{_BOOT_ID.read_text('ascii').strip()}-"
+    return None

@@ -15,6 +15,8 @@ import math
 import os
 import re
 import shutil
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
@@ -24,19 +26,19 @@ from polars_rank._params import OWN, Names, one_of, public
 from polars_rank._polars import NUMBERED, NumberedRows, scan_of_files
 from polars_rank._progress import watcher
 from polars_rank.columns import RUN, Columns, Label, Score, scored
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, SourceError
 from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
-from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
-from polars_rank.frames.lengths import Lengths, counted
-from polars_rank.frames.stores import check_options
+from polars_rank.frames.layouts import GLIMPSE_ROWS, Lengths, counted, inspect_rows
+from polars_rank.frames.stores import check_options, scan_store, store_error
 from polars_rank.frames.tables import number_column, unreadable
+from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
+from polars_rank.io.inputs import first_names, origin
 from polars_rank.io.lines import Paths
-from polars_rank.io.parquet_source import Source
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import temporary_folder, write_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from polars._typing import SchemaDict
 
@@ -51,6 +53,12 @@ _DEFAULT_MEMORY = 500 * 10**6
 #: Approximate bytes of memory per value while rows are sorted: numbers, and other types.
 _NUMBER_BYTES, _OTHER_BYTES = 24, 64
 
+
+#: Options of `scan_parquet` that apply to the log, not to each of its files.
+_LOG_OPTIONS = {
+    *("n_rows", "row_index_name", "row_index_offset", "include_file_paths"),
+    *("hive_partitioning", "hive_schema", "try_parse_hive_dates", "glob"),
+}
 
 Layout: TypeAlias = Literal["auto", "sorted", "adjacent", "shuffled"]
 
@@ -176,36 +184,33 @@ def scanned_log(
     check_options(options)
     budget = memory_bytes(memory)
     try:
-        source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
+        source = Source([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         given = {name: value for name, value in roles.items() if value is not None}
         if {"score", "position"} & {*given}:
             scored(source.log, given.pop("score", "score"), given.get("position"))
         keys = Columns.find(source.schema, {**given, "query": given.get("query")}).keys
-        with source.files.unchanged():
-            rows = Rows("shuffled")
+        with source.unchanged():
+            found, lengths = "shuffled", None
             if layout != "shuffled":
-                rows = inspect_rows(source.log, source.rows, keys)
+                found, lengths = inspect_rows(source.log, source.rows, keys)
             # Structs cannot be compared.
             structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
             fits = not structs and source.rows * _sort_bytes(source.schema) <= budget
-            in_memory = rows.layout == "shuffled" and fits
-            lengths = None  # counting them is worth the time for short rankings only
-            if rows.layout != "shuffled":
-                longest = max(rows.longest, source.rows - rows.last)
-                lengths = Lengths(sorted(keys), source.rows, rows.rankings, longest)
-            elif in_memory and _seem_short(source, keys):
+            in_memory = found == "shuffled" and fits
+            # Counting the rows of rankings is worth the time for short rankings only.
+            if in_memory and _seem_short(source, keys):
                 lengths = counted(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
-    if layout != "auto" and order.index(rows.layout) > order.index(layout):
+    if layout != "auto" and order.index(found) > order.index(layout):
         raise DataError(
-            f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
+            f"the rows are {found} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
             "or sort the log"
         )
     watched: Watched = watcher(source.rows) if progress else lambda log: log
-    if rows.layout == "sorted" or in_memory:
+    if found == "sorted" or in_memory:
         return _in_order(source, keys, lengths, watched, sort=in_memory)
-    budget_if_shuffled = None if rows.layout == "adjacent" else budget
+    budget_if_shuffled = None if found == "adjacent" else budget
     return _numbered(source, keys, lengths, budget_if_shuffled, watched)
 
 
@@ -256,7 +261,7 @@ def _in_order(
         yield from requested(batches, columns, n_rows=n_rows)
 
     scan = scan_of_files(
-        read, source.files.files.names, rows=None if sort else source.rows, lengths=lengths,
+        read, source.names, rows=None if sort else source.rows, lengths=lengths,
         schema=source.schema, explain_name=f"LOG {source}",
     )  # fmt: skip
     return scan.set_sorted(keys)
@@ -290,7 +295,7 @@ def _numbered(
         yield from requested(batches, columns, predicate, n_rows)
 
     scan = scan_of_files(
-        read, source.files.files.names, lengths=lengths,
+        read, source.names, lengths=lengths,
         schema=full, explain_name=f"LOG, RANKING BY RANKING {source}",
     )  # fmt: skip
     return NumberedRows.of(scan)
@@ -331,7 +336,7 @@ def _sorted(
         return
     with temporary_folder() as folder:
         part = pl.struct(keys).hash() % parts
-        with source.files.unchanged():
+        with source.unchanged():
             watched(plan).sink_parquet(
                 pl.PartitionBy(folder, key=part.alias(OWN + "part"), include_key=False),
                 compression="lz4",
@@ -373,3 +378,123 @@ def memory_bytes(memory: str | int | None) -> int:
             f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
         )
     return int(size)
+
+
+class Source:
+    """A scan of Parquet files that fails if a file is damaged or has changed since the scan."""
+
+    def __init__(self, paths: Iterable[str | os.PathLike[str]], options: Mapping[str, Any]) -> None:
+        self.files = find_files(paths)
+        #: Sizes in bytes and times of the last change in nanoseconds; none for URLs.
+        self.stamps = {} if self.files.remote else {name: _stamp(name) for name in self.names}
+        #: Options of `scan_parquet` for one file.
+        self.options = {name: value for name, value in options.items() if name not in _LOG_OPTIONS}
+        with self.unchanged():
+            log = scan_files(self.files, dict(options))
+            # Numbers of rankings in a file may no longer match its rows.
+            stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
+            self.log = log.drop(stale) if stale else log
+            self.schema = self.log.collect_schema()
+            self.rows = _count(self.log)
+
+    def __str__(self) -> str:
+        """Return the names of the first files."""
+        return ", ".join(first_names(self.names))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files."""
+        return self.files.names
+
+    def batches(
+        self, plan: pl.LazyFrame, size: int, rows: int | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the rows of a plan over the log, in order, in batches of about `size` rows.
+
+        After the last batch, raise `SourceError` if a file is damaged or has changed. `rows` is the
+        number of rows of the plan, by default that of the log.
+        """
+        n_read = 0
+        with self.unchanged():
+            for batch in plan.collect_batches(
+                chunk_size=size, maintain_order=True, engine="streaming"
+            ):
+                n_read += batch.height
+                yield batch
+            # If Polars panics, its batches end without an error.
+            self.check(n_read, self.rows if rows is None else rows)
+
+    def check(self, n_read: int, expected: int) -> None:
+        """Raise `SourceError` unless all rows were read."""
+        if n_read != expected:
+            raise self._damage() or self._incomplete(f"{n_read:,} of {expected:,} rows were read")
+
+    def count(self, plan: pl.LazyFrame) -> int:
+        """Return the number of rows of a plan over the log."""
+        with self.unchanged():
+            return _count(plan)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Raise `SourceError` if a file is damaged, or changes before the block ends."""
+        self._check_stamps()
+        try:
+            yield
+        except DAMAGE as error:
+            if write_problem(error) is not None:
+                raise  # the disk for temporary files is full
+            in_store = store_error(error, self.names) if self.files.remote else None
+            if in_store is not None:
+                raise in_store from error
+            damage = self._damage()
+            if damage is None and isinstance(error, Exception) and "parquet: " not in str(error):
+                raise  # an error with another cause, such as a filter
+            raise damage or self._incomplete(str(error)) from error
+        self._check_stamps()
+
+    def _check_stamps(self) -> None:
+        for file, stamp in self.stamps.items():
+            if _stamp(file) != stamp:
+                raise SourceError(
+                    f"'{origin(file)}' has changed since it was scanned; scan it again"
+                )
+
+    def _damage(self) -> SourceError | None:
+        """Return the error for the first file that cannot be read, if there is one.
+
+        Files are read one by one, because Polars does not name the damaged file.
+        """
+        self._check_stamps()
+        for file in self.names:
+            try:
+                scan = (
+                    scan_store([file], self.options)
+                    if self.files.remote
+                    else pl.scan_parquet(file, glob=False, **self.options)
+                )
+                scan.select(cs.all().count()).collect(engine="streaming")
+            except DAMAGE as error:
+                return damaged(file, error)
+        return None
+
+    def _incomplete(self, problem: str) -> SourceError:
+        """Return the error for missing rows if every single file can be read."""
+        first, *others = map(origin, self.names)
+        one_of = f"'{first}' or one of {len(others):,} other files" if others else f"'{first}'"
+        remedy = "scan it again if it was replaced" if self.files.remote else "write it again"
+        return SourceError(f"cannot read all of {one_of}: {problem}; {remedy}")
+
+
+def _stamp(file: str) -> tuple[int, int]:
+    try:
+        status = Path(file).stat()
+    except OSError as error:
+        raise SourceError(
+            f"cannot read '{origin(file)}': {error.strerror}; check that it still exists"
+        ) from error
+    return status.st_size, status.st_mtime_ns
+
+
+def _count(plan: pl.LazyFrame) -> int:
+    rows: int = plan.select(pl.len()).collect(engine="streaming").item()
+    return rows

@@ -8,8 +8,8 @@ import polars as pl
 
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError, hint
-from polars_rank.frames.results import NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, schema_of
+from polars_rank.frames.typed_results import NUMBER, TEXT, typed
 from polars_rank.metrics.names import listed, output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.leaderboards import LEADERBOARD

@@ -21,8 +21,7 @@ from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import RankWarning, missing_extra, warn
 from polars_rank.frames.tables import lazy
 from polars_rank.io.inputs import first_names
-from polars_rank.io.outputs import new_file
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
 from polars_rank.plot.runs import BRIGHTER
 from polars_rank.reporting.charts import chart_context

@@ -10,7 +10,7 @@ from polars_rank.errors import SchemaError
 from polars_rank.frames.ids import is_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -28,11 +28,6 @@ _BATCH_ROWS = 10_000
 def quoted(name: str) -> str:
     """Return the quoted name of a column for SQL."""
     return f"`{name.replace('`', '``')}`"
-
-
-def is_sorted_by_bytes(frame: DataFrame, names: Sequence[str]) -> bool:
-    """Return whether Spark sorts columns as Polars does: no column has a collation."""
-    return not any(" collate " in frame.schema[name].dataType.simpleString() for name in names)
 
 
 def schema_of(frame: DataFrame) -> pl.Schema:

@@ -9,24 +9,22 @@ result is a Spark DataFrame: rows for each ranking, or the result that one task 
 from __future__ import annotations
 
 import contextlib
-import io
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.frames.engines import Mergeable, Rows
+from polars_rank.frames.engines import Mergeable, Separable
 from polars_rank.frames.tables import evaluated
 from polars_rank.spark import dataframes
-from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
+from polars_rank.spark.query_chunks import PLACE, Chunks, Packed
 from polars_rank.spark.tasks import Findings, MergeTask, PartsTask, RowsTask, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -36,12 +34,13 @@ _CELLS = "bucket int, rows binary"
 _PARTS = "part binary"
 #: Minimum number of buckets of queries. A task holds one bucket in memory.
 _MIN_BUCKETS = 1_024
-#: Column of the original order of rows.
-_PLACE = "place"
+
+#: A function of batches that a task of Spark runs.
+Task: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 
 
 def run(
-    function: Callable[..., Rows | Mergeable], frame: DataFrame, options: Mapping[str, Any]
+    function: Callable[..., Separable | Mergeable], frame: DataFrame, options: Mapping[str, Any]
 ) -> DataFrame:
     """Return the result of a function of a Spark DataFrame.
 
@@ -72,142 +71,114 @@ def unsupported() -> ArgumentError:
 
 
 def _result(
-    computation: Rows | Mergeable, frame: DataFrame, options: Mapping[str, Any]
+    computation: Separable | Mergeable, frame: DataFrame, options: Mapping[str, Any]
 ) -> DataFrame:
-    log = _Log.of(frame, computation, options)
-    schema = dataframes.spark_schema(log.result, frame, log.given)
-    together, chunks = log.together_in_chunks()
+    given = dataframes.schema_of(frame)
+    read, result = _read_by(computation, given)
+    schema = dataframes.spark_schema(result, frame, given)
     arrow = dataframes.arrow_schema(schema)
+    for_workers = partial(_for_workers, frame, options)
+    rows, chunks = _together(frame, read, computation.together, for_workers)
     if isinstance(computation, Mergeable):
         add_up, merge, finish = computation.add_up, computation.merge, computation.finish
-        parts = together.mapInArrow(log.for_workers(PartsTask(add_up, merge, chunks)), _PARTS)
+        parts = rows.mapInArrow(for_workers(PartsTask(add_up, merge, chunks)), _PARTS)
         # The part of an empty table, which has a result, but no tasks.
-        empty = packed(evaluated(add_up, log.given.to_frame()), Findings())
+        empty = packed(evaluated(add_up, given.to_frame()), Findings())
         all_parts = parts.union(frame.sparkSession.createDataFrame(empty.to_pylist(), _PARTS))
-        last = log.for_workers(MergeTask(merge, finish, arrow))
-        return all_parts.repartition(1).mapInArrow(last, schema)
-    rows = together.mapInArrow(
-        log.for_workers(RowsTask(computation.function, chunks, arrow)), schema
-    )
-    if computation.check is None:
-        return rows
-    nothing = _result(computation.check, frame, options)
-    return rows.unionByName(nothing, allowMissingColumns=True)
-
-
-@dataclass(frozen=True)
-class _Log:
-    """A Spark DataFrame, and the columns that a computation reads from it and returns."""
-
-    frame: DataFrame
-    #: The schema of the DataFrame.
-    given: pl.Schema
-    #: The columns that the computation reads, and the schema of its result.
-    read: list[str]
-    result: pl.Schema
-    #: The columns whose rows with the same values belong together.
-    together: Sequence[str]
-    #: The arguments of the function, for errors.
-    options: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls, frame: DataFrame, computation: Rows | Mergeable, options: Mapping[str, Any]
-    ) -> _Log:
-        given = dataframes.schema_of(frame)
-        read: set[str] = set()
-
-        def empty(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-            names = list(given) if columns is None else columns
-            read.update(names)
-            yield pl.DataFrame(schema=given).select(names)
-
-        plan = computation(register_io_source(empty, schema=given))
-        result = plan.collect_schema()
-        with contextlib.suppress(DataError):  # some functions raise it for a table without rows
-            plan.collect()
-        names = [name for name in given if name in read]
-        return cls(frame, given, names, result, computation.together, options)
-
-    def together_in_chunks(self) -> tuple[DataFrame, Sorted | Unpacked]:
-        """Return the columns to read, with each query in one task, and the chunks of a task.
-
-        If the table is bucketed or partitioned by query and text sorts as in Polars, Spark only
-        sorts the rows: its plan then has no further exchange. Otherwise, rows move in packed cells
-        by Spark's hash of the query, which is the same on all machines. The rows of a query keep
-        their order. Columns are renamed, because pyspark parses names with special characters.
-        """
-        plain = {name: f"column{index}" for index, name in enumerate(self.read)}
-        frame = self.frame.selectExpr(
-            *(f"{dataframes.quoted(name)} as {own}" for name, own in plain.items())
+        return all_parts.repartition(1).mapInArrow(
+            for_workers(MergeTask(merge, finish, arrow)), schema
         )
-        if not self.together:
-            return frame, Sorted(self.read, ())
-        keys = ", ".join(plain[name] for name in self.together)
-        frame = frame.selectExpr("*", f"monotonically_increasing_id() as {_PLACE}")
-        over = f"(partition by {keys} order by {keys}, {_PLACE})"
-        numbered = frame.selectExpr("*", f"row_number() over {over} as number")
-        in_place = dataframes.is_sorted_by_bytes(self.frame, self.together)
-        if in_place and _moves(numbered) <= _moves(frame):
-            return numbered, Sorted(self.read, self.together)
-        schema = pl.Schema({name: self.given[name] for name in self.read})
-        schema |= {OWN + _PLACE: pl.Int64()}  # users may have a column "place"
-        partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-        # At least four per partition; the number of partitions may be "auto".
-        buckets = max(_MIN_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)
-        hashed = f"cast(pmod(xxhash64({keys}), {buckets}) as int) as bucket"
-        cells = frame.selectExpr(hashed, "*").mapInArrow(self.for_workers(Packed(schema)), _CELLS)
-        return cells.repartition("bucket").sortWithinPartitions("bucket"), Unpacked(schema)
+    results = rows.mapInArrow(for_workers(RowsTask(computation.function, chunks, arrow)), schema)
+    if computation.check is None:
+        return results
+    nothing = _result(computation.check, frame, options)
+    return results.unionByName(nothing, allowMissingColumns=True)
 
-    def for_workers(
-        self, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return a task for workers that imports Polars when it runs."""
-        payload = _pickled(task, self.options)
-        warnings_of_workers = _warnings_from_workers(self.frame)
 
-        def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            import os
-            import pickle
-            import sys
-            import warnings
+def _read_by(computation: Separable | Mergeable, given: pl.Schema) -> tuple[pl.Schema, pl.Schema]:
+    """Return the schemas of the columns that a computation reads, and of its result."""
+    read: set[str] = set()
 
-            from pyspark import TaskContext
+    def empty(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+        names = list(given) if columns is None else columns
+        read.update(names)
+        yield pl.DataFrame(schema=given).select(names)
 
-            # Polars reads this variable when it is imported.
-            task = TaskContext.get()
-            os.environ["POLARS_MAX_THREADS"] = str(task.cpus() if task else 1)
+    plan = computation(register_io_source(empty, schema=given))
+    result = plan.collect_schema()
+    with contextlib.suppress(DataError):  # some functions raise it for a table without rows
+        plan.collect()
+    return pl.Schema({name: dtype for name, dtype in given.items() if name in read}), result
+
+
+def _together(
+    frame: DataFrame, read: pl.Schema, together: Sequence[str], for_workers: Callable[[Task], Task]
+) -> tuple[DataFrame, Chunks]:
+    """Return the columns to read, with each query in one task, and the chunks of a task.
+
+    Rows move in packed cells by Spark's hash of the query, which is the same on all machines. The
+    rows of a query keep their order. Columns are renamed, because pyspark parses names with special
+    characters.
+    """
+    plain = {name: f"column{index}" for index, name in enumerate(read)}
+    frame = frame.selectExpr(
+        *(f"{dataframes.quoted(name)} as {own}" for name, own in plain.items())
+    )
+    if not together:
+        return frame, Chunks(read)
+    schema = pl.Schema({**read, PLACE: pl.Int64()})
+    partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    # At least four per partition; the number of partitions may be "auto".
+    buckets = max(_MIN_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)
+    keys = ", ".join(plain[name] for name in together)
+    hashed = f"cast(pmod(xxhash64({keys}), {buckets}) as int) as bucket"
+    numbered = frame.selectExpr(hashed, "*", "monotonically_increasing_id() as place")
+    cells = numbered.mapInArrow(for_workers(Packed(schema)), _CELLS)
+    return cells.repartition("bucket").sortWithinPartitions("bucket"), Chunks(schema)
+
+
+def _for_workers(frame: DataFrame, options: Mapping[str, Any], task: Task) -> Task:
+    """Return a task for workers that imports Polars when it runs.
+
+    `options` are the arguments of the function, for errors.
+    """
+    payload = _pickled(task, options)
+    warnings_of_workers = _warnings_from_workers(frame)
+
+    def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import pickle
+        import sys
+        import warnings
+
+        from pyspark import TaskContext
+
+        # Polars reads this variable when it is imported.
+        task = TaskContext.get()
+        os.environ["POLARS_MAX_THREADS"] = str(task.cpus() if task else 1)
+        try:
+            from polars_rank.errors import RankError, RankWarning
+
+            on_batches = pickle.loads(payload)  # noqa: S301  (pickled by the driver)
+        except ImportError as error:
+            raise ImportError(
+                f"module {error.name!r} not found on a worker; install polars_rank on all "
+                "workers, and send your own modules with spark.addArtifacts(..., pyfile=True) "
+                "or --py-files"
+            ) from None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RankWarning)
             try:
-                from polars_rank.errors import RankError, RankWarning
+                yield from on_batches(batches)
+            except RankError as error:
+                raise error.with_traceback(None) from None
+        texts = {str(each.message) for each in caught if issubclass(each.category, RankWarning)}
+        if warnings_of_workers is not None:
+            warnings_of_workers.add(texts)
+        else:
+            sys.stderr.writelines(f"RankWarning: {text}\n" for text in texts)
 
-                on_batches = pickle.loads(payload)  # noqa: S301  (pickled by the driver)
-            except ImportError as error:
-                raise ImportError(
-                    f"module {error.name!r} not found on a worker; install polars_rank on all "
-                    "workers, and send your own modules with spark.addArtifacts(..., pyfile=True) "
-                    "or --py-files"
-                ) from None
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", RankWarning)
-                try:
-                    yield from on_batches(batches)
-                except RankError as error:
-                    raise error.with_traceback(None) from None
-            texts = {str(each.message) for each in caught if issubclass(each.category, RankWarning)}
-            if warnings_of_workers is not None:
-                warnings_of_workers.add(texts)
-            else:
-                sys.stderr.writelines(f"RankWarning: {text}\n" for text in texts)
-
-        return on_worker
-
-
-def _moves(frame: DataFrame) -> int:
-    """Return the number of exchanges in Spark's plan, which move rows between machines."""
-    plan = io.StringIO()
-    with contextlib.redirect_stdout(plan):
-        frame.explain()
-    return len(re.findall(r"\bExchange\b", plan.getvalue()))
+    return on_worker
 
 
 def _warnings_from_workers(frame: DataFrame) -> Any:

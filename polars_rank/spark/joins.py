@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -> DataFrame:
+def join_judgments(rankings: DataFrame, judgments: Any, options: Mapping[str, Any]) -> DataFrame:
     """Return the long table as `polars_rank.join_judgments` does."""
     if engine_of(judgments) is None:
-        judgments = run.sparkSession.createDataFrame(
+        judgments = rankings.sparkSession.createDataFrame(
             lazy(judgments, "judgments").collect().to_arrow()
         )
-    left_schema, right_schema = dataframes.schema_of(run), dataframes.schema_of(judgments)
+    left_schema, right_schema = dataframes.schema_of(rankings), dataframes.schema_of(judgments)
     result = polars_tables.join_judgments(
         left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
     ).collect_schema()
@@ -35,26 +35,16 @@ def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -
     roles = {role: options[role] for role in ("run", "by", "query", "doc")}
     columns = Columns.find(left_schema, roles)
     queries, groups = columns.query, columns.by
-    keys = [*queries, str(columns.doc)]
-    shared = [*groups, *keys]
-    others = [name for name in run.columns if name not in {*shared, options["score"]}]
-    left = _as(run, dataframes.spark_schema(result, run, left_schema), keys)
-    right = _as(judgments, dataframes.spark_schema(result, judgments, right_schema), keys)
+    shared = [*groups, *queries, str(columns.doc)]
+    others = [name for name in rankings.columns if name not in {*shared, options["score"]}]
     if groups:
-        right = right.crossJoin(left.selectExpr(*map(quoted, groups)).distinct())
-    right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
-    return _joined(left, right, shared, "full").selectExpr(
+        every = rankings.selectExpr(*map(quoted, groups)).distinct()
+        judgments = judgments.crossJoin(every)
+    levels = [(*groups, *queries), queries, groups]
+    judgments = _with_constants(judgments, rankings, others, levels)
+    return _joined(rankings, judgments, shared, "full").selectExpr(
         *(_either(name) if name in {*shared, *others} else quoted(name) for name in result)
     )
-
-
-def _as(frame: DataFrame, schema: Any, keys: Sequence[str]) -> DataFrame:
-    """Return the frame with its keys cast to the types of the result."""
-    columns = {name: quoted(name) for name in frame.columns}
-    for name in keys:
-        text = schema[name].dataType.simpleString()
-        columns[name] = f"cast({quoted(name)} as {text}) as {quoted(name)}"
-    return frame.selectExpr(*columns.values())
 
 
 def _joined(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str) -> DataFrame:

@@ -1,61 +1,25 @@
 """Chunks of complete queries for workers, with about half a million rows.
 
-No query is in two chunks, so a worker needs memory for one chunk, or for the longest query or
-bucket. Rows arrive sorted by query, or packed into cells of about a thousand rows: Spark moves and
-sorts a cell as fast as a row.
+No query is in two chunks, so a worker needs memory for one chunk, or for the longest bucket of
+queries. Rows arrive packed into cells of about a thousand rows: Spark moves and sorts a cell as
+fast as a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from polars_rank._params import OWN
 
-#: A function from Spark's batches to chunks.
-Chunks: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pl.DataFrame]]
-
-#: Approximate number of rows of a chunk.
-CHUNK_ROWS = 500_000
+#: Column of the original order of rows.
+PLACE = OWN + "place"
 
 #: Rows packed into cells in Arrow's format, with the bucket of their queries.
 CELLS = pa.schema([("bucket", pa.int32()), ("rows", pa.binary())])
-
-
-@dataclass(frozen=True)
-class Sorted:
-    """Chunks of rows that are sorted by query; without queries, chunks of any rows.
-
-    The first columns of the batches are `columns`; the others were used for sorting.
-    """
-
-    columns: Sequence[str]
-    query: Sequence[str]
-    chunk_rows: int = CHUNK_ROWS
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """Yield the chunks."""
-        waiting: list[pl.DataFrame] = []
-        limit = self.chunk_rows
-        for batch in batches:
-            arrays = batch.columns[: len(self.columns)]
-            waiting.append(pl.DataFrame(pa.Table.from_arrays(arrays, names=list(self.columns))))
-            if sum(rows.height for rows in waiting) >= limit:
-                rows = pl.concat(waiting)
-                of_last = 0  # rows of the last query, which may continue in the next batch
-                if self.query:
-                    runs = rows.select(pl.struct(self.query).rle_id()).to_series()
-                    of_last = int((runs == runs[-1]).sum())
-                if of_last < rows.height:
-                    yield rows.head(rows.height - of_last)
-                waiting = [rows.tail(of_last)]
-                limit = max(self.chunk_rows, 2 * of_last)  # do not rescan a long query too often
-        if waiting:
-            yield pl.concat(waiting)
 
 
 @dataclass(frozen=True)
@@ -102,33 +66,38 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Unpacked:
-    """Chunks of complete buckets, from cells that are sorted by bucket.
+class Chunks:
+    """Chunks of complete buckets, from cells that are sorted by bucket, or of any rows.
 
-    The last column is the original order of the rows.
+    The rows are packed into cells if the schema has the column `PLACE`.
     """
 
     schema: pl.Schema
-    chunk_rows: int = CHUNK_ROWS
+    #: Approximate number of rows of a chunk.
+    chunk_rows: int = 500_000
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Yield the chunks."""
-        schema = self.schema.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
         waiting: list[pa.RecordBatch] = []
         rows = last = 0
-        for batch in batches:
-            cells = batch.column(1)
-            for index, bucket in enumerate(batch.column(0).to_pylist()):
-                if rows >= self.chunk_rows and bucket != last:
-                    yield self._rows(waiting)
-                    waiting, rows = [], 0
-                cell = pa.ipc.read_record_batch(cells[index].as_buffer(), schema)
-                waiting.append(cell)
-                rows, last = rows + cell.num_rows, bucket
+        for bucket, part in self._parts(batches):
+            if rows >= self.chunk_rows and bucket != last:
+                yield self._chunk(waiting)
+                waiting, rows = [], 0
+            waiting.append(part)
+            rows, last = rows + part.num_rows, bucket
         if waiting:
-            yield self._rows(waiting)
+            yield self._chunk(waiting)
 
-    def _rows(self, cells: list[pa.RecordBatch]) -> pl.DataFrame:
-        rows = pl.DataFrame(pa.Table.from_batches(cells))
-        *columns, place = rows.columns
-        return rows.sort(place).select(columns)
+    def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if PLACE not in self.schema:
+            yield from enumerate(batches)
+            return
+        schema = self.schema.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+        for batch in batches:
+            for bucket, cell in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                yield bucket, pa.ipc.read_record_batch(cell.as_buffer(), schema)
+
+    def _chunk(self, parts: list[pa.RecordBatch]) -> pl.DataFrame:
+        rows = pl.DataFrame(pa.Table.from_batches(parts).rename_columns([*self.schema]))
+        return rows.sort(PLACE).drop(PLACE) if PLACE in self.schema else rows

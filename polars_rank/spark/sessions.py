@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-_MASTERS = ("local", "spark://", "yarn", "k8s://")
+_MASTERS = ("local", "spark://", "yarn", "k8s://", "sc://")
 
 #: With the largest limit, Spark does not measure a batch after each row, which is faster.
 FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
@@ -27,18 +27,14 @@ FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
-def session(
-    master: str | None = None, remote: str | None = None, *, timeout: float = 20
-) -> SparkSession:
+def session(master: str | None = None, *, timeout: float = 20) -> SparkSession:
     """Return a Spark session.
 
     Parameters
     ----------
     master
-        Spark master. Default: the environment variable MASTER, or "local[*]". A URL of Spark
-        Connect, such as "sc://host:15002", is also accepted.
-    remote
-        URL of a Spark Connect server, instead of `master`.
+        Spark master, or the URL of a Spark Connect server, such as "sc://host:15002". Default: the
+        environment variable MASTER, or "local[*]".
     timeout
         Seconds to wait for the server.
 
@@ -52,43 +48,37 @@ def session(
         If the master or the server does not respond.
     """
     master = master or os.environ.get("MASTER", "local[*]")
-    if remote is None and master.startswith("sc://"):
-        remote = master
-    if remote is None and not master.startswith(_MASTERS):
+    if not master.startswith(_MASTERS):
         raise ArgumentError(
             f"invalid Spark master {master!r}; use for example local[4], spark://host:7077, yarn, "
             "or sc://host:15002 for Spark Connect"
         )
     try:
-        spark = _start(master) if remote is None else _connect(remote, timeout)
+        from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
+
+        builder: Any = SparkSession.builder
+        if master.startswith("sc://"):
+            _wait_for_server(master, timeout)
+            builder = builder.remote(master).config(map=FASTER)
+        else:
+            _check_java()
+            if master.startswith("local"):  # workers on this machine use the same Python
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            builder = builder.master(master).config(map={**_QUIET, **FASTER})
+        spark: SparkSession = builder.getOrCreate()
         spark.range(1).count()
     except errors.MissingExtraError:
         raise
     except ImportError as error:
         raise missing_extra(extra="spark", cause=error) from error
     except Exception as error:
-        raise SourceError(
-            f"Spark at {remote or master!r} does not respond: {_reason(error)}"
-        ) from error
+        raise SourceError(f"Spark at {master!r} does not respond: {_reason(error)}") from error
     return spark
 
 
-def _start(master: str) -> SparkSession:
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
-
-    _check_java()
-    if master.startswith("local"):  # workers on this machine use the same Python
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder: Any = SparkSession.builder
-    spark: SparkSession = builder.master(master).config(map={**_QUIET, **FASTER}).getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
-
-
-def _connect(url: str, timeout: float) -> SparkSession:
-    """Return a session of a server; without `timeout`, pyspark would wait ten minutes."""
+def _wait_for_server(url: str, timeout: float) -> None:
+    """Raise `TimeoutError` if a server does not respond; pyspark would wait ten minutes."""
     import grpc  # type: ignore[import-untyped]  # noqa: PLC0415  (an extra)
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
     from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415  (an extra)
 
     channel = DefaultChannelBuilder(url).toChannel()
@@ -98,9 +88,6 @@ def _connect(url: str, timeout: float) -> SparkSession:
         raise TimeoutError(f"no connection after {timeout} seconds; check host and port") from None
     finally:
         channel.close()
-    builder: Any = SparkSession.builder
-    spark: SparkSession = builder.remote(url).config(map=FASTER).getOrCreate()
-    return spark
 
 
 def _check_java() -> None:

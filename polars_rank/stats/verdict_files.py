@@ -13,8 +13,8 @@ from polars_rank._params import one_of, public
 from polars_rank._texts import displayed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of, short
-from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, lazy
+from polars_rank.frames.typed_results import COUNT, NUMBER, TEXT, typed
 from polars_rank.io.outputs import new_file
 
 

@@ -24,7 +24,7 @@ import polars as pl
 
 import polars_rank as pr
 from polars_rank.evaluation.by_columns import columns_are_faster
-from polars_rank.frames.lengths import Lengths
+from polars_rank.frames.layouts import Lengths
 from tests.benchmarks.contenders import METRICS, own_names
 from tests.benchmarks.logs import Log, write
 from tests.benchmarks.pages import publish

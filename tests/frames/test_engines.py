@@ -9,7 +9,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.frames.engines import ENGINES, Mergeable, Rows, engine_of
+from polars_rank.frames.engines import ENGINES, Mergeable, Separable, engine_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 
@@ -34,13 +34,13 @@ class Small:
 
     def run(
         self,
-        function: Callable[..., Rows | Mergeable],
+        function: Callable[..., Separable | Mergeable],
         frame: DataFrame,
         options: Mapping[str, Any],
     ) -> DataFrame:
         return DataFrame(self._result(function(frame.rows.lazy(), **options), frame.rows))
 
-    def _result(self, computation: Rows | Mergeable, rows: pl.DataFrame) -> pl.DataFrame:
+    def _result(self, computation: Separable | Mergeable, rows: pl.DataFrame) -> pl.DataFrame:
         key = (
             pl.struct(computation.together).hash(7)
             if computation.together

@@ -14,7 +14,7 @@ from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
 from polars_rank._polars import rows_of_table
 from polars_rank.evaluation.by_columns import columns_are_faster
-from polars_rank.frames.lengths import Lengths, lengths_of
+from polars_rank.frames.layouts import Lengths, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
 
 METRICS = ["ndcg@3", "ap", "p@2"]

@@ -28,9 +28,9 @@ from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
-from polars_rank.frames.lengths import Lengths, lengths_of
+from polars_rank.frames.layouts import Lengths, lengths_of
 from polars_rank.io.files import find_files
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import temporary_folder
 from strategies import log_of, random_lists
 
 METRICS = ["ndcg@3", "ap", "rr", "num_ret"]

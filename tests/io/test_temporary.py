@@ -12,12 +12,12 @@ from pathlib import Path
 import needs
 import pytest
 from polars_rank.errors import SourceError
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import temporary_folder
 
 CODE = """
 import sys
 from polars_rank.io.outputs import new_file
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import temporary_folder
 with temporary_folder() as folder, new_file(sys.argv[1]) as part:
     (folder / "a").write_text("text")
     part.write_text("incomplete")
@@ -79,7 +79,7 @@ def test_a_forked_process_leaves_the_folders_of_its_parent(tmp_path: Path) -> No
     needs.polars_2_1("a fork of a process that imported it does not end")
     code = """
 import os, sys
-from polars_rank.io.temporary import temporary_folder
+from polars_rank.io.outputs import temporary_folder
 with temporary_folder() as folder:
     if os.fork() == 0:
         sys.exit()

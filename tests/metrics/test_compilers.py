@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars_rank.evaluation import plan
 from polars_rank.frames import tables
-from polars_rank.frames.lengths import Lengths
+from polars_rank.frames.layouts import Lengths
 from polars_rank import terms as t
 from polars_rank.metrics.analyses import fits_columns
 from polars_rank.metrics.metric import Metric

@@ -55,15 +55,11 @@ def test_what_is_read_is_no_more_than_what_is_needed(spark: Any, tmp_path: Any) 
     assert "traffic" not in schema.partition("ReadSchema")[2]
 
 
-def test_a_table_bucketed_by_query_is_not_moved(spark: Any) -> None:
+def test_a_table_bucketed_by_query_has_the_same_results(spark: Any) -> None:
     rows = on_spark(spark, LOG)
     rows.write.bucketBy(4, "query").sortBy("query").mode("overwrite").saveAsTable("bucketed")
     lists = pr.per_query(spark.table("bucketed"), "ap", by="run")
-    assert "Exchange" not in plan_of(lists)
-    assert (
-        plan_of(pr.per_query(rows.repartition(3, "query"), "ap", by="run")).count("hashpart") == 1
-    )
-    assert "hashpartitioning" in plan_of(pr.per_query(rows, "ap", by="run"))
+    assert plan_of(lists).count("hashpart") == 1
     same(pr.per_query(LOG, "ap", by="run"), lists, ["run", "query"])
     several = pr.evaluate(spark.table("bucketed"), "ap", query=["run", "query"])
     same(pr.evaluate(LOG, "ap", query=["run", "query"]), several)
@@ -95,15 +91,10 @@ def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
     assert len(queries) == rows["query"].n_unique()
 
 
-def test_chunks_are_cut_between_queries() -> None:
-    rows = LOG.sort("query")
-    of = query_chunks.Sorted(rows.columns, ["query"], chunk_rows=20)
-    found = list(of(batches_of(rows)))
+def test_chunks_of_any_rows_have_all_rows_in_order() -> None:
+    found = list(query_chunks.Chunks(LOG.schema, chunk_rows=20)(batches_of(LOG)))
     assert len(found) > 5
-    assert pl.concat(found).equals(rows)
-    check_whole_queries(found, rows)
-    one = batches_of(LOG.with_columns(query=pl.lit(1)))
-    assert [chunk.height for chunk in of(one)] == [LOG.height]
+    assert pl.concat(found).equals(LOG)
 
 
 @pytest.mark.parametrize("packed_bytes", [1, 2_000, 1 << 20])
@@ -116,25 +107,24 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
         several=pl.concat_list("label", "label"),
     ).sample(fraction=1, shuffle=True, seed=1)
     bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
-    given = rows.select(bucket, *rows.columns, pl.int_range(pl.len()).alias("place"))
+    given = rows.select(bucket, *rows.columns, pl.int_range(pl.len()).alias(query_chunks.PLACE))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
-    schema = pl.Schema({**rows.schema, "place": pl.Int64()})
+    schema = pl.Schema({**rows.schema, query_chunks.PLACE: pl.Int64()})
     pack = query_chunks.Packed(schema, packed_bytes, cell_bytes)
     cells = list(pack([*batches_of(given), *nothing]))
     assert all(batch.schema == query_chunks.CELLS for batch in cells)
     moved = pl.concat([pl.DataFrame(pa.Table.from_batches([batch])) for batch in cells])
-    unpack = query_chunks.Unpacked(schema, chunk_rows=20)
+    unpack = query_chunks.Chunks(schema, chunk_rows=20)
     found = list(unpack(batches_of(moved.sort("bucket"), 3)))
     assert len(found) > 2
     check_whole_queries(found, rows)
 
 
 def test_packed_rows_stand_as_they_did() -> None:
-    rows = LOG.with_row_index("place")
-    rows = rows.select(*LOG.columns, pl.col("place").cast(pl.Int64))
+    rows = LOG.with_columns(pl.int_range(pl.len()).alias(query_chunks.PLACE))
     given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
     cells = reversed(list(query_chunks.Packed(rows.schema, packed_bytes=500)(batches_of(given))))
-    (found,) = query_chunks.Unpacked(rows.schema)(cells)
+    (found,) = query_chunks.Chunks(rows.schema)(cells)
     assert found.equals(LOG)
 
 
