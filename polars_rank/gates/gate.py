@@ -31,7 +31,6 @@ from polars_rank.gates.measures import (
     main_metric,
     means_by_category,
 )
-from polars_rank.gates.rules import Rule
 from polars_rank.io.fields import FieldNames, check_found, checked_fields, fields_of
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import Metrics, bounds_of, lower_is_better
@@ -75,13 +74,12 @@ class Gate(Paged):
     warnings: list[str]
     notes: list[str]
     robustness: str
-    _rules: Sequence[Rule]
     _current: Baseline
 
     @property
     def page(self) -> Page:
         """The page that is printed."""
-        return page_of(self, self._rules)
+        return page_of(self)
 
     @property
     def passed(self) -> bool:
@@ -275,18 +273,18 @@ def gate(
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
         current = replace(current, accepted=before.accepted)
-        change = Change.of(measures, before)
+        change = Change.of(measures, before, before.compared(current.definitions))
         problems += [] if change is None else change.stale
-    rules, verdicts = limits.verdicts(measures, change)
+    verdicts = limits.verdicts(measures, change)
     for text in problems:
         warn(text)
-    survival = _robustness(verdicts, limits, measures, change, broken)
+    survival = _robustness(verdicts, limits, measures, change, before, broken)
     notes = [*_notes(measures, change, limits, before)]
     notes += [f"the result {survival}"] if survival.startswith("depends") else []
     notes += [text for each in sources for text in each.sentences()]
     return Gate(
         verdicts, means_by_category(measures, change), measures.queries(before), measures.metrics,
-        problems, notes, survival, rules, current,
+        problems, notes, survival, current,
     )  # fmt: skip
 
 
@@ -327,26 +325,26 @@ def _robustness(
     limits: Limits,
     measures: Measures,
     change: Change | None,
+    before: Baseline | None,
     problems: Sequence[Problem],
 ) -> str:
     """Return what becomes of the result of a gate, as `diagnostics.robustness` does."""
-
-    def others() -> Iterator[tuple[str, Measures, Change | None]]:
-        if measures.has_ties:
-            for ties in ("best", "worst"):
-                other = measures.with_ties(ties)
-                yield "ties", other, None if change is None else Change.of(other, change.baseline)
-        if change is not None:
-            less = change.without_outliers(TRIMMED)
-            left = less.pairs["category"].n_unique()
-            if less.pairs.height and left == change.pairs["category"].n_unique():
-                yield "outliers", measures, less
-
+    choices: list[tuple[str, Measures, Change | None]] = []
+    for ties in ("best", "worst") if measures.has_ties else ():
+        conventions = measures.conventions.but(ties=ties)
+        other = Measures(measures.golden, measures.runs, measures.expressions, conventions)
+        of_other = before and change and Change.of(other, before, change.metrics)
+        choices.append(("ties", other, of_other))
+    if change is not None:
+        less = change.without_outliers(TRIMMED)
+        left = less.pairs["category"].n_unique()
+        if less.pairs.height and left == change.pairs["category"].n_unique():
+            choices.append(("outliers", measures, less))
     failed = "fail" in verdicts["verdict"]
     changed = [
         name
-        for name, other, of_other in others()
-        if ("fail" in limits.verdicts(other, of_other)[1]["verdict"]) != failed
+        for name, other, of_other in choices
+        if ("fail" in limits.verdicts(other, of_other)["verdict"]) != failed
     ]
     verdict = "unclear" if verdicts.is_empty() else "clear"
     return headline(verdict, [*dict.fromkeys(changed)], [each.name for each in problems])

@@ -23,9 +23,9 @@ _ID = 36
 _CATEGORY = "category="
 
 
-def page_of(gate: Any, rules: Sequence[Rule]) -> Page:
-    """Return the page of a gate and its rules."""
-    failures = _failures(gate, {rule.condition: rule for rule in rules})
+def page_of(gate: Any) -> Page:
+    """Return the page of a gate."""
+    failures = _failures(gate)
     title = _headline(gate)
     names = [
         row["failed"] + (f" ({row['category']})" if row["category"] != ALL else "")
@@ -61,15 +61,14 @@ def _headline(gate: Any) -> str:
     return f"PASSED: {count}{loss}"
 
 
-def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[dict[str, str]]:
+def _failures(gate: Any) -> list[dict[str, str]]:
     """Return a row for each metric and category that fails, whatever the number of rules.
 
     The rule about the mean, the largest drop and the guard may all say the same loss.
     """
     found: dict[tuple[str, str], list[tuple[Rule, Mapping[str, Any]]]] = {}
     for row in gate.verdicts.filter(verdict="fail").iter_rows(named=True):
-        rule = rules[row["rule"]]
-        category = _category_of(row["where"])
+        rule, category = Rule.read(row["rule"]), _category_of(row["where"])
         category = ALL if category is None else category
         found.setdefault((str(rule.metric), category), []).append((rule, row))
     means = {row["category"]: row for row in gate.table.iter_rows(named=True)}

@@ -78,13 +78,11 @@ class Measures:
             more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
             metrics = [*metrics, *(read_metrics(more, conventions) if more else ())]
         self.expressions: Sequence[pl.Expr] = metrics
-        computed = definitions(metrics, conventions)
         self.repetitions: list[pl.DataFrame] = [
             self._values(each).with_columns(repetition=n) for n, each in enumerate(runs)
         ]
         columns = self.repetitions[0].columns
         self.metrics: list[str] = [n for n in columns if n not in ("query", "repetition")]
-        self.definitions: dict[str, str] = {name: computed[name] for name in self.metrics}
 
     @property
     def has_ties(self) -> bool:
@@ -92,12 +90,11 @@ class Measures:
         pairs = (each.run.select("query", "score") for each in self.runs)
         return any(each.is_duplicated().any() for each in pairs)
 
-    def with_ties(self, ties: str) -> Measures:
-        """Return the values in another order of tied documents, as if they were defined so."""
-        conventions = self.conventions.but(ties=ties)
-        other = Measures(self.golden, self.runs, self.expressions, conventions)
-        other.definitions = self.definitions
-        return other
+    @property
+    def definitions(self) -> dict[str, str]:
+        """What each metric means."""
+        found = definitions(self.expressions, self.conventions)
+        return {name: found[name] for name in self.metrics}
 
     def _values(self, run: Results) -> pl.DataFrame:
         """Return the values of one result file; null where a metric does not count."""
@@ -174,15 +171,13 @@ class Measures:
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
-    baseline: Baseline
     metrics: list[str]
     #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
     pairs: pl.DataFrame
 
     @classmethod
-    def of(cls, measures: Measures, baseline: Baseline) -> Change | None:
-        """Return the change of the metrics with the same definition; None if there is none."""
-        metrics = baseline.compared(measures.definitions)
+    def of(cls, measures: Measures, baseline: Baseline, metrics: list[str]) -> Change | None:
+        """Return the change of metrics with the same definition; None if there is none."""
         common = baseline.common(measures.golden).select("query", *metrics)
         both = measures.values.select("query", "category", *metrics).join(
             common, on="query", suffix=BEFORE
@@ -192,7 +187,7 @@ class Change:
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
+        return None if pairs.is_empty() or not metrics else cls(metrics, pairs)
 
     def without_outliers(self, share: float) -> Change:
         """Return the change without the share of the queries that differ most."""

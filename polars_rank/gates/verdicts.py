@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import polars as pl
 
-from polars_rank._params import F, one_of, public
+from polars_rank._params import one_of, public
 from polars_rank.errors import (
     ArgumentError,
     DataError,
@@ -17,10 +16,9 @@ from polars_rank.errors import (
     SchemaError,
     hint,
     number_of,
-    short,
 )
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
-from polars_rank.frames.tables import collected, is_path, lazy, schema_of
+from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.gates.rules import COLUMNS, Rule, Rules, read_rules, text_of
 from polars_rank.stats.verdict_files import TYPES, WORST_FIRST, failing, in_words
 
@@ -35,23 +33,6 @@ _RESULTS = {
 }
 
 
-def _with_result(function: F) -> F:
-    """Return a function that raises `ArgumentError` if its first argument is a rule."""
-
-    @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        result = kwargs.get("result", args[0] if args else None)
-        for each in _as_list(result):
-            if isinstance(each, str) and not is_path(each):
-                raise ArgumentError(
-                    f"`result` is missing; pass it first: check(result, rules); found {short(each)}"
-                )
-        return function(*args, **kwargs)
-
-    return cast("F", checked)
-
-
-@_with_result
 @public
 def check(
     result: Any,
@@ -145,7 +126,7 @@ def check(
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
-    tables = [_table(each) for each in _as_list(result)]
+    tables = [_table(each) for each in (result if isinstance(result, (list, tuple)) else [result])]
     if not tables:
         raise ArgumentError("`result` is empty; pass at least one table")
     verdicts = decided(read, tables)
@@ -156,10 +137,6 @@ def check(
             f"{failed.height} of {verdicts.height} checks failed:\n{failures}", verdicts
         )
     return verdicts
-
-
-def _as_list(result: Any) -> Sequence[Any]:
-    return result if isinstance(result, (list, tuple)) else [result]
 
 
 def _table(given: Any) -> pl.DataFrame:
