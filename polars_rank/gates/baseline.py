@@ -71,8 +71,8 @@ class Baseline:
         if not isinstance(path, (str, PathLike)):
             raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
         check_path(fspath(path), "baseline")
-        _check_regular(path)
         try:
+            _check_regular(path)
             # Not `splitlines`, because ids may contain U+2028.
             lines = Path(path).read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -88,16 +88,11 @@ class Baseline:
         # With its checksum, a file has what `write` writes.
         if head.pop("checksum", None) != _checksum(parsed):
             raise _invalid(path, "it was edited or cut off, as the 'checksum' in line 1 shows")
-        names = [*head["metrics"]]
-        schema: dict[str, Any] = {"query": pl.String, JUDGED: pl.String, "docs": pl.List(pl.String),
-                  **dict.fromkeys(names, pl.Float64)}  # fmt: skip
+        schema: dict[str, Any] = {"query": pl.String, JUDGED: pl.String, "docs": pl.List(pl.String)}
         table = pl.DataFrame(
-            [
-                [row["query"], row["judged"], row["docs"], *(row["values"][n] for n in names)]
-                for row in rows
-            ],
-            schema, orient="row",
-        )  # fmt: skip
+            [{**row, JUDGED: row["judged"], **row["values"]} for row in rows],
+            schema | dict.fromkeys(head["metrics"], pl.Float64),
+        )
         return cls(
             table, head["metrics"], head["golden"], head["corpus"], head["repetitions"],
             head["date"], head["accepted"],
@@ -158,12 +153,12 @@ class Baseline:
         if others:
             yield f"the baseline lacks {listed(others)} with this definition; it is not compared"
         if self.golden != golden.fingerprint:
-            new = golden.queries.join(self.rows, on="query", how="anti")["query"]
-            missing = self.rows.join(golden.queries, on="query", how="anti")["query"]
-            both = golden.queries.join(self.rows, on="query", how="semi")
-            same = self.common(golden)
-            changed = both.join(same, on="query", how="anti")["query"]
-            parts = {"new": new, "missing": missing, "with other labels": changed}
+            same, both = self.common(golden), golden.queries.join(self.rows, on="query", how="semi")
+            parts = {
+                "new": golden.queries.join(both, on="query", how="anti")["query"],
+                "missing": self.rows.join(both, on="query", how="anti")["query"],
+                "with other labels": both.join(same, on="query", how="anti")["query"],
+            }
             texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
             common = number_of(same.height, "common query", "common queries")
             if texts:
@@ -180,20 +175,16 @@ def _checksum(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def _check_regular(path: str | PathLike[str]) -> None:
     """Raise `SourceError` for a pipe, which may never end, or a device."""
-    with suppress(OSError):  # reading or writing raises the error
-        if Path(path).exists() and not Path(path).is_file():
-            raise SourceError(f"the baseline '{fspath(path)}' is not a regular file; name a file")
+    if Path(path).exists() and not Path(path).is_file():
+        raise SourceError(f"the baseline '{fspath(path)}' is not a regular file; name a file")
 
 
 def _parsed(path: Any, number: int, line: str) -> dict[str, Any]:
     """Return the object of a line."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _invalid(path, f"line {number} is not a JSON object: {error}") from error
-    if not isinstance(found, dict):
-        raise _invalid(path, f"line {number} is not a JSON object: {short(found)}")
-    return found
+    with suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(line), dict):
+            return found
+    raise _invalid(path, f"line {number} is not a JSON object: {short(line)}")
 
 
 def _invalid(path: Any, problem: str) -> DataError:

@@ -450,7 +450,9 @@ def test_markdown(tmp_path):
 @pytest.mark.parametrize("sign", ["=>", "=<", "≥", "≤"])
 def test_signs_that_rules_do_not_have(sign):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
-    with pytest.raises(pr.errors.ArgumentError, match="invalid rule .* examples of rules: .* >= 0.4"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match="invalid rule .* examples of rules: .* >= 0.4"
+    ):
         pr.check(SUMMARY, [rule])
 
 
