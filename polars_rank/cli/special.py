@@ -17,6 +17,7 @@ from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import parameters_of, public, split_names
 from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
@@ -36,7 +37,8 @@ def explain(call: Call) -> None:
     """Explain a metric, or the difference of two conventions."""
     given = call.given
     metric = given["metric"]
-    conventions = [call.changed_conventions()]
+    definitions = {name: given[name] for name in {*Definitions.__annotations__} & {*given}}
+    conventions = [given.get("conventions", POLARS_RANK).but(**definitions)]
     conventions += [given["versus"]] if "versus" in given else []
     if not call.files:
         if given.get("format") not in (None, "table"):

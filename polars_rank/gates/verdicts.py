@@ -9,13 +9,12 @@ from typing import Any, Literal
 import polars as pl
 
 from polars_rank._params import one_of, public
+from polars_rank.checks import refuse
 from polars_rank.errors import (
     ArgumentError,
-    DataError,
     GateFailed,
     SchemaError,
     hint,
-    number_of,
 )
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -149,12 +148,9 @@ def _table(given: Any) -> pl.DataFrame:
         )
     types = {n: dtype for n, dtype in _RESULTS.items() if n != "value"}
     table = collected(typed(rows, "result", types))
+    remedy = "pass the whole result of pr.summarize or pr.compare"
     for name in ("metric", "queries"):
-        if count := table.get_column(name).null_count():
-            raise DataError(
-                f"column {name!r} (`result`) is null in {number_of(count, 'row')}; pass the whole "
-                "result of pr.summarize or pr.compare"
-            )
+        refuse(table, pl.col(name).is_null(), f"column {name!r} (`result`) is null", remedy)
     return table
 
 
