@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
+from polars_rank._pages import FORMAT_VERSION
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
@@ -25,8 +25,8 @@ from polars_rank.io.outputs import new_file
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 
-#: Days after which a baseline is old.
-_OLD = 90
+#: The version of the format, and the days after which a baseline is old.
+_VERSION, _OLD = 2, 90
 #: The first key of a file, with the version of the package that wrote it.
 _WRITER = "polars_rank"
 #: The column of the fingerprints of labels, because `judged` is a metric.
@@ -81,10 +81,13 @@ class Baseline:
         head, *rows = parsed
         if _WRITER not in head or FORMAT_VERSION not in head:
             raise _invalid(path, f"line 1 has no {_WRITER!r} or no {FORMAT_VERSION!r}")
-        check_version(
-            head[FORMAT_VERSION], BASELINE, f"the baseline '{fspath(path)}'",
-            "write a new baseline with --update-baseline",
-        )  # fmt: skip
+        version = head[FORMAT_VERSION]
+        if type(version) is not int or not 1 <= version <= _VERSION:
+            raise DataError(
+                f"the baseline '{fspath(path)}' has the {FORMAT_VERSION} {version!r}, and this "
+                f"version of polars_rank reads up to {_VERSION}; install a later one with: pip "
+                "install --upgrade polars_rank, or write a new baseline with --update-baseline"
+            )
         # With its checksum, a file has what `write` writes.
         if head.pop("checksum", None) != _checksum(parsed):
             raise _invalid(path, "it was edited or cut off, as the 'checksum' in line 1 shows")
@@ -112,7 +115,7 @@ class Baseline:
         """Write a file: a line about all queries, and a line for each."""
         names = [*self.definitions]
         head = {
-            _WRITER: sys.modules["polars_rank"].__version__, FORMAT_VERSION: BASELINE,
+            _WRITER: sys.modules["polars_rank"].__version__, FORMAT_VERSION: _VERSION,
             "date": self.date, "queries": self.rows.height, "repetitions": self.repetitions,
             "metrics": {**self.definitions}, "golden": self.golden, "corpus": self.corpus,
             "accepted": [*self.accepted],

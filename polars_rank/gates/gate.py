@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike
 from statistics import NormalDist
 from typing import Any, Literal, Unpack, cast
@@ -293,14 +294,14 @@ def _check_results(golden: files.Golden, runs: Sequence[files.Results]) -> None:
     failed = {query: error for each in runs for query, error in each.failed.items()}
     if failed:
         texts = [
-            repr(query) if failed[query] is None else f"{query!r} has the error {failed[query]!r}"
-            for query in sorted(failed)[: files.SHOWN]
+            f"{query!r} has the error {error!r}" if error else repr(query)
+            for query, error in sorted(failed.items())
         ]
-        more = len(failed) - len(texts)
+        more = len(texts) - files.SHOWN
         raise DataError(
             f"{len(failed):,} of {number_of(golden.queries.height, 'query', 'queries')} have no "
-            f"result: {', '.join(texts)}{f' and {more:,} more' if more else ''}; run them again, "
-            "or pass missing='zero' to count them as 0"
+            f"result: {', '.join(texts[: files.SHOWN])}{f' and {more:,} more' * (more > 0)}; run "
+            "them again, or pass missing='zero' to count them as 0"
         )
 
 
@@ -309,11 +310,10 @@ def _broken(measures: Measures) -> list[Problem]:
     cutoffs = [k for k in map(cutoff, measures.expressions) if k is not None]
     found: dict[str, Problem] = {}
     for each in measures.runs:
-        log = each.log.lazy()
         roles = {name: name for name in ("query", "doc", "score", "label")}
-        columns = Columns.find(log.collect_schema(), roles)
-        known = contents(log, columns, measures.conventions.rel, min(cutoffs, default=None))
-        for problem in (problem for some in known.problems.values() for problem in some):
+        columns, rel = Columns.find(each.log.schema, roles), measures.conventions.rel
+        problems = contents(each.log.lazy(), columns, rel, min(cutoffs, default=None)).problems
+        for problem in chain.from_iterable(problems.values()):
             # The results say for which queries nothing was retrieved; others have failed.
             if problem.name != "queries missing" or each.failed:
                 found.setdefault(problem.name, problem)

@@ -45,7 +45,7 @@ ERRORS = {
     'convert -o out.parquet': '--judgments, or both',
     'generate out.parquet --queries -1': '`--queries` must be',
     'generate out.parquet --runs -3': '`--runs` must be a positive integer',
-    "evaluate '' -m ap": 'an argument is empty; name a file',
+    "evaluate '' -m ap": '`path` has an empty path; name a file',
     "evaluate LOG -m ap --judgments ''": '--judgments is empty; give it a value, or omit it',
     'evaluate LOG -m ap --by=': '--by is empty; give it a value, or omit it',
     'frobnicate': 'frobnicate',
