@@ -23,12 +23,11 @@ from polars_rank.errors import DataError, GateFailed, number_of, warn
 from polars_rank.gates import golden as files
 from polars_rank.gates.baseline import Baseline
 from polars_rank.gates.gate_page import page_of
-from polars_rank.gates.limits import Limits, limits_of
+from polars_rank.gates.limits import Limits, expressions, limits_of
 from polars_rank.gates.measures import (
     DECIMALS,
     Change,
     Measures,
-    expressions,
     main_metric,
     means_by_category,
 )
@@ -261,8 +260,7 @@ def gate(
         _check_results(golden, runs)
     documents = None if corpus is None else files.read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
-    named_by = {"floors": limits.floors, "max_drop": limits.drops}
-    measures = Measures(golden, runs, expressions(metrics, named_by, chosen), chosen)
+    measures = Measures(golden, runs, expressions(metrics, golden, limits, chosen), chosen)
     limits.check(measures)
     current = measures.as_baseline(None if documents is None else files.digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import number, number_in
+from polars_rank._params import OWN, number, number_in
+from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.errors import ArgumentError, short
-from polars_rank.gates.golden import ALL
-from polars_rank.gates.measures import DECIMALS, Change, Measures
+from polars_rank.gates.golden import ALL, UNANSWERABLE, Golden
+from polars_rank.gates.measures import ABSTAINED, ANSWERED, BEFORE, DECIMALS, Change, Measures
 from polars_rank.gates.rules import Rule
 from polars_rank.gates.verdicts import decided
 from polars_rank.io.fields import listed
-from polars_rank.metrics.names import lower_is_better
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.verdict_files import TYPES, WORST_FIRST
 
 _LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
 LATENCY = "latency_"
+#: Columns of the tables of a gate.
+_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
 
 
 class Limit(NamedTuple):
@@ -159,3 +163,31 @@ def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series | None]) -> 
         rows.append({"category": None, "metric": limit.metric, "mean": value})
     table = pl.DataFrame(rows).cast({"category": pl.String})
     return table.with_columns(queries=pl.lit(len(every), pl.Int64), low="mean", high="mean")
+
+
+def expressions(
+    metrics: Any, golden: Golden, limits: Limits, conventions: Conventions
+) -> list[pl.Expr]:
+    """Return the metrics, and those of limits and of unanswerable queries."""
+    chosen = read_metrics(metrics, conventions)
+    for name in map(output_name, chosen):
+        is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
+        with suppress(ArgumentError):
+            is_metric = " where(" not in name and Rule.read(f"{name} >= 0") == Rule(name, ">=", 0)
+            if is_metric and not is_taken:
+                continue
+        raise ArgumentError(
+            f"metric {name!r} has the name of another column of the result, or of a part of a "
+            "rule; rename it with .alias()"
+        )
+    known = {"", *map(output_name, chosen)}
+    named = {
+        "floors": [each.metric for each in limits.floors],
+        "max_drop": [each.metric for each in limits.drops],
+        "metrics": [ABSTAINED, ANSWERED] if UNANSWERABLE in golden.queries["category"] else [],
+    }
+    for parameter, names in named.items():
+        others = [name for name in dict.fromkeys(names) if name not in known]
+        chosen += read_metrics(others, conventions, parameter) if others else []
+        known |= {*others}
+    return chosen

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN
-from polars_rank.conventions import Conventions, read_metrics
-from polars_rank.errors import ArgumentError
+from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gates.baseline import JUDGED, Baseline, definitions, today
 from polars_rank.gates.golden import ALL, Golden, Results
-from polars_rank.gates.rules import Rule
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import compare
 
@@ -31,8 +26,6 @@ ABSTAINED, ANSWERED = "abstained", "answered"
 MAIN = "ndcg@10"
 #: The end of the names of the values of a baseline.
 BEFORE = "_before"
-#: Columns of the tables of a gate.
-_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
 
 
 def main_metric(metrics: Sequence[str]) -> str:
@@ -40,49 +33,25 @@ def main_metric(metrics: Sequence[str]) -> str:
     return MAIN if MAIN in metrics else metrics[0]
 
 
-def expressions(
-    metrics: Any, named: Mapping[str, Sequence[Any]], conventions: Conventions
-) -> list[pl.Expr]:
-    """Return the metrics, and those that limits in parameters name and that are not among them."""
-    chosen = read_metrics(metrics, conventions)
-    for name in map(output_name, chosen):
-        is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
-        is_taken |= " where(" in name
-        with suppress(ArgumentError):
-            if not is_taken and Rule.read(f"{name} >= 0") == Rule(name, ">=", 0):
-                continue
-        raise ArgumentError(
-            f"metric {name!r} has the name of another column of the result, or of a part of a "
-            "rule; rename it with .alias()"
-        )
-    known = {"", *map(output_name, chosen)}
-    for parameter, limits in named.items():
-        others = [name for name in dict.fromkeys(x.metric for x in limits) if name not in known]
-        chosen += read_metrics(others, conventions, parameter) if others else []
-        known |= {*others}
-    return chosen
-
-
+@dataclass(frozen=True)
 class Measures:
     """The values of each query, averaged over repetitions."""
 
-    def __init__(
-        self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
-        conventions: Conventions,
-    ) -> None:  # fmt: skip
-        self.golden: Golden = golden
-        self.runs: Sequence[Results] = runs
-        self.conventions: Conventions = conventions
-        if golden.answerable.height < golden.queries.height:
-            known = {*map(output_name, metrics)}
-            more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
-            metrics = [*metrics, *(read_metrics(more, conventions) if more else ())]
-        self.expressions: Sequence[pl.Expr] = metrics
-        self.repetitions: list[pl.DataFrame] = [
-            self._values(each).with_columns(repetition=n) for n, each in enumerate(runs)
-        ]
+    golden: Golden
+    runs: Sequence[Results]
+    expressions: Sequence[pl.Expr]
+    conventions: Conventions
+
+    @cached_property
+    def repetitions(self) -> list[pl.DataFrame]:
+        """The values of each result file."""
+        return [self._values(each).with_columns(repetition=n) for n, each in enumerate(self.runs)]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
         columns = self.repetitions[0].columns
-        self.metrics: list[str] = [n for n in columns if n not in ("query", "repetition")]
+        return [name for name in columns if name not in ("query", "repetition")]
 
     @property
     def has_ties(self) -> bool:
