@@ -57,9 +57,7 @@ def identify(call: Call) -> None:
     """Find the definitions that reproduce the numbers of another tool."""
     given = call.given
     if ("value" in given) == ("per_query" in given):
-        misused(
-            "give the number of the other tool (--value), or its values of queries (--per-query)"
-        )
+        misused("give --value, the number of the other tool, or --per-query, its values of queries")
     pairs = (text.rpartition("=") for text in split_names(given.get("value", ())))
     value: Any = {run: number for run, _, number in pairs}
     if "per_query" in given:
@@ -139,9 +137,7 @@ def check(call: Call) -> None:
     of_means = {each.name for each in call.command.columns}
     for rule in () if is_compared else rules:
         if rule.column not in of_means:
-            misused(
-                f"the rule {str(rule)!r} is about comparisons; name the other run with --baseline"
-            )
+            misused(f"the rule {str(rule)!r} needs --baseline, the run to compare with")
     with reports(call, undecided=undecided) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",

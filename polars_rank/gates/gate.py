@@ -24,13 +24,7 @@ from polars_rank.gates import golden as files
 from polars_rank.gates.baseline import Baseline
 from polars_rank.gates.gate_page import page_of
 from polars_rank.gates.limits import Limits, expressions, limits_of
-from polars_rank.gates.measures import (
-    DECIMALS,
-    Change,
-    Measures,
-    main_metric,
-    means_by_category,
-)
+from polars_rank.gates.measures import DECIMALS, Change, Measures, main_metric, means_by_category
 from polars_rank.io.fields import FieldNames, check_found, checked_fields, fields_of
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import Metrics, bounds_of, lower_is_better

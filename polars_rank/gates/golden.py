@@ -15,7 +15,7 @@ from polars import col
 from polars_rank.checks import refuse
 from polars_rank.columns import Columns
 from polars_rank.diagnostics.broken_runs import FEWEST
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
+from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.fields import FieldNames, Kind, listed, place
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
@@ -110,10 +110,9 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         "category": category or next(filter({*table.columns}.__contains__, _CATEGORIES), ""),
     }
     for role, name in texts.items():
-        if name in table.columns and table.schema[name].is_nested():
-            raise ArgumentError(
-                f"column {name!r} (`{role}`) must have text; found {table.schema[name]}"
-            )
+        dtype = table.schema.get(name, pl.String())
+        if dtype.is_nested():
+            raise ArgumentError(f"column {name!r} (`{role}`) must have text; found {dtype}")
     misspelled = [*_misspelled(table, texts["category"] or _CATEGORIES[0])]
     table = table.with_columns(
         (col("label") if "label" in table.columns else pl.lit(1)).cast(pl.Float64).alias("label"),
@@ -226,11 +225,9 @@ def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results
         raise ArgumentError("`results` is empty; pass at least one table or file of results")
     found = [_read_results(each, golden, fields) for each in every]
     names = {name for each in found for name in each.source.names}
-    units = {name for name in names if place(name, "latency", "run") is not None}
+    units = sorted(name for name in names if place(name, "latency", "run") is not None)
     if len(units) > 1:
-        raise ArgumentError(
-            f"the results have latencies in several columns: {listed(sorted(units))}; use one unit"
-        )
+        raise ArgumentError(f"`results` has several latencies: {listed(units)}; use one unit")
     return found
 
 
@@ -240,10 +237,7 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     Columns.find(table.schema, {"score": "score"})
     names = [*table["run"].unique().sort()] if "run" in table.columns else []
     if len(names) > 1:
-        raise ArgumentError(
-            f"`results` has several runs: {listed(names)}; pass one of them, and repetitions as a "
-            "list"
-        )
+        raise ArgumentError(f"`results` has several runs: {listed(names)}; repetitions are a list")
     queries = golden.queries.select("query")
     found = table["error"].to_list() if "error" in table.columns else [None] * table.height
     error = pl.Series("error", [str(x) if is_error(x) else None for x in found], pl.String)
@@ -286,21 +280,14 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
         of_query = table.join(queries, on="query", how="semi").group_by("query")
         latency = of_query.agg(col("latency").drop_nulls().first())["latency"]
         if not latency.dtype.is_numeric() and latency.dtype != pl.Null:
-            raise ArgumentError(
-                f"column 'latency' (`results`) must have numbers; found {latency.dtype}"
-            )
+            raise ArgumentError(f"'latency' (`results`) must have numbers; found {latency.dtype}")
     warnings += _suspicions(golden, run, log)
     return Results(run, log, latency, dict(failed.rows()), warnings, source)
 
 
 def _joined_spans(chunks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the long table of retrieved chunks and judged spans of text, with ids as text."""
-    try:
-        Columns.find(chunks.schema, {"start": "start", "end": "end"}, table="`results`")
-    except SchemaError as error:
-        raise SchemaError(
-            f"{error}; the golden file has spans of text (start, end), which chunks must have, too"
-        ) from error
+    Columns.find(chunks.schema, {"start": "start", "end": "end"}, table="`results`")
     names = ["query", "doc", "start", "end", "score"]
     table = join_spans(chunks.select(names), spans, run=None)
     return table.unnest("doc").with_columns(doc=_SPAN).drop("start", "end")
@@ -341,15 +328,11 @@ def read_corpus(given: Any) -> pl.DataFrame:
         try:
             table = read(name)
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise SourceError(
-                f"cannot read the corpus '{name}', whose ending must say its format (.jsonl, "
-                f".json, .csv, .tsv, .parquet): {error}"
-            ) from error
+            known = ".jsonl, " + ", ".join(_READERS)
+            raise SourceError(f"cannot read the corpus '{name}' as {known}: {error}") from error
     else:
         table = lazy(given, "corpus").collect()
     found = [name for name in _IDS if name in table.columns]
     if not found:
-        raise ArgumentError(
-            f"`corpus` has no column of ids, such as 'doc' or 'id'; available: {table.columns}"
-        )
+        raise ArgumentError(f"`corpus` has no column 'doc' or 'id'; available: {table.columns}")
     return table.rename({found[0]: "doc"}).cast({"doc": pl.String}).sort("doc")

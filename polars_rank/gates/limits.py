@@ -54,9 +54,7 @@ def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limi
     is_mapping, found = isinstance(given, Mapping), []
     prefix = LATENCY if parameter == "latency" else ""
     if not is_mapping and not is_loss:
-        raise ArgumentError(
-            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
-        )
+        raise ArgumentError(f"`{parameter}` must map metrics to numbers; found {short(given)}")
     for key, of_key in (given if is_mapping else {"": given}).items():
         is_category = isinstance(of_key, Mapping)
         for metric, value in (of_key if is_category else {key: of_key}).items():
@@ -91,11 +89,8 @@ class Limits(NamedTuple):
                     f"no queries; categories: {listed(known)}"
                 )
         for each in self.margins:
-            if each.category is not None or each.metric not in {"", *metrics}:
-                raise ArgumentError(
-                    f"`margin` has numbers by metric: {', '.join(map(repr, metrics))}; found "
-                    f"{each.category or each.metric!r}"
-                )
+            if (name := each.category or each.metric) not in {"", *metrics}:
+                raise ArgumentError(f"`margin` has numbers by metric: {metrics}; found {name!r}")
 
     def verdicts(self, measures: Measures, change: Change | None) -> pl.DataFrame:
         """Return the verdicts of the rules, failures first.
@@ -154,10 +149,8 @@ def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series | None]) -> 
         name = limit.metric.removeprefix(LATENCY)
         match = _LATENCIES.fullmatch(name)
         if match is None or limit.category is not None:
-            raise ArgumentError(
-                "`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; "
-                f"found {limit.category or name!r}"
-            )
+            known = "'mean', 'max' or percentiles such as 'p95'"
+            raise ArgumentError(f"`latency` limits {known}; found {limit.category or name!r}")
         share = None if match[1] is None else float(match[1]) / 100
         value = getattr(every, name)() if share is None else every.quantile(share, "linear")
         rows.append({"category": None, "metric": limit.metric, "mean": value})

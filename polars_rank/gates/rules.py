@@ -103,10 +103,8 @@ class Rule:
             given = {"rule": given}
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
         if unknown or not isinstance(given.get("rule"), str):
-            raise ArgumentError(
-                "a rule (`rules`) must be text, a dict of 'rule' and 'where', or a `Rule`; "
-                f"found {short(given)}"
-            )
+            expected = "text, a dict of 'rule' and 'where', or a `Rule`"
+            raise ArgumentError(f"a rule (`rules`) must be {expected}; found {short(given)}")
         text, where = _restricted(given["rule"].strip(), given.get("where") or {})
         found = _RULE.fullmatch(text)
         bound = None if found is None else number_in(found["bound"])
@@ -242,9 +240,7 @@ def _restricted(text: str, where: Any) -> tuple[str, Any]:
     values = where.values() if isinstance(where, Mapping) else ()
     # Invalid bytes of a command line are surrogates.
     if re.search("[\ud800-\udfff]", "".join(map(str, (text, *values)))):
-        raise ArgumentError(
-            f"the rule {text!r} (`rules`) has characters that are not Unicode; write valid text"
-        )
+        raise ArgumentError(f"the rule {text!r} (`rules`) is not Unicode; write valid text")
     return text, where
 
 
@@ -255,18 +251,14 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
             raise SourceError(f"`rules` {fspath(rules)!r} is not a file; pass rules as a list")
         content = read_toml(rules, "rules")
         if {*content} - {"rules", "undecided"} or not isinstance(content.get("rules"), list):
-            raise ArgumentError(
-                f"{fspath(rules)!r} must have [[rules]] and optionally `undecided`; "
-                f"found {sorted(content)}"
-            )
+            expected = "must have [[rules]] and optionally `undecided`"
+            raise ArgumentError(f"{fspath(rules)!r} {expected}; found {sorted(content)}")
         rules = cast("Rules", content["rules"])
         undecided = content.get("undecided") if undecided is None else undecided
     undecided = "fail" if undecided is None else undecided
     one_of("undecided", undecided, ("pass", "fail"))
     if not isinstance(rules, Sequence):
-        raise ArgumentError(
-            f"`rules` must be a list of rules or the path of a file; found {short(rules)}"
-        )
+        raise ArgumentError(f"`rules` must be a list or the path of a file; found {short(rules)}")
     read = [Rule.read(each) for each in rules]
     if not read:
         raise ArgumentError("`rules` is empty; pass at least one rule")

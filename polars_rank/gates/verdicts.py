@@ -10,12 +10,7 @@ import polars as pl
 
 from polars_rank._params import one_of, public
 from polars_rank.checks import refuse
-from polars_rank.errors import (
-    ArgumentError,
-    GateFailed,
-    SchemaError,
-    hint,
-)
+from polars_rank.errors import ArgumentError, GateFailed, SchemaError, hint
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.gates.rules import COLUMNS, Rule, Rules, read_rules, text_of
@@ -132,9 +127,8 @@ def check(
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
-        raise GateFailed(
-            f"{failed.height} of {verdicts.height} checks failed:\n{failures}", verdicts
-        )
+        number = f"{failed.height} of {verdicts.height} checks failed"
+        raise GateFailed(f"{number}:\n{failures}", verdicts)
     return verdicts
 
 
@@ -142,10 +136,7 @@ def _table(given: Any) -> pl.DataFrame:
     rows = lazy(given, "result")
     schema = schema_of(rows)
     if "queries" not in schema or "metric" not in schema or "needed" in schema:
-        raise SchemaError(
-            "`result` must be the result of pr.summarize, pr.compare or pr.leaderboard, with the "
-            "columns 'metric' and 'queries' and an interval"
-        )
+        raise SchemaError("`result` must be the result of pr.summarize, compare or leaderboard")
     types = {n: dtype for n, dtype in _RESULTS.items() if n != "value"}
     table = collected(typed(rows, "result", types))
     remedy = "pass the whole result of pr.summarize or pr.compare"
