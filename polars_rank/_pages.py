@@ -18,10 +18,13 @@ from unicodedata import combining, east_asian_width
 import polars as pl
 
 from polars_rank import _texts
-from polars_rank._formats import FORMAT_VERSION, JUNIT, PAGE
 from polars_rank._texts import displayed, visible
 from polars_rank.errors import number_of
 
+#: The key, field or property that has the version of a format. A change that older versions of
+#: polars_rank would misread has a new version; `examples/guide/formats.md` is the promise.
+FORMAT_VERSION = "format_version"
+_PAGE, _JUNIT = 1, 1
 #: The width of lines of text.
 WIDTH = 80
 #: The least width of a text that is cut off or wrapped.
@@ -299,7 +302,7 @@ class Page:
     def json(self) -> str:
         """Return exact values as JSON; numbers that are not finite are null."""
         found = {"title": self.title, "notes": [*self.notes], **self.data}
-        text = json.dumps({FORMAT_VERSION: PAGE, **_plain(found)}, ensure_ascii=False, indent=1)
+        text = json.dumps({FORMAT_VERSION: _PAGE, **_plain(found)}, ensure_ascii=False, indent=1)
         return text.encode(errors="backslashreplace").decode() + "\n"
 
     def badge(self) -> str:
@@ -317,7 +320,7 @@ class Page:
         root = ET.Element("testsuites")
         suite = ET.SubElement(root, "testsuite", {"name": visible(self.suite), **texts})
         properties = ET.SubElement(suite, "properties")
-        ET.SubElement(properties, "property", name=FORMAT_VERSION, value=str(JUNIT))
+        ET.SubElement(properties, "property", name=FORMAT_VERSION, value=str(_JUNIT))
         for case, tag in zip(self.cases, found, strict=True):
             group, name = visible(case.group) or "all", visible(case.name)
             element = ET.SubElement(suite, "testcase", classname=group, name=name)

@@ -99,30 +99,21 @@ class _Parameters(NamedTuple):
     names: Sequence[str]
     #: The name of `**options`, and the class of `OPTIONS` that has their names.
     options: tuple[str, str]
-    #: Accepted values of the parameters whose annotation consists of names in `_TYPES`.
+    #: Accepted values of the parameters; nothing unless the annotation has only names in `_TYPES`.
     types: Mapping[str, Sequence[_Type]]
 
 
 @cache
 def _parameters(function: Callable[..., Any]) -> _Parameters:
-    described = signature(function)
-    every = described.parameters.values()
-    own = [each for each in every if each.kind is not each.VAR_KEYWORD]
-    options = [
-        (each.name, str(each.annotation).removeprefix("Unpack[").removesuffix("]"))
-        for each in every
-        if each.kind is each.VAR_KEYWORD
-    ]
-    return _Parameters(
-        described,
-        [
-            each.name
-            for each in own
-            if each.kind is not each.POSITIONAL_ONLY and each.name not in ("self", "cls")
-        ],
-        options[0] if options else ("", ""),
-        {each.name: types for each in own if (types := _types(each))},
-    )
+    described, names, options, types = signature(function), [], ("", ""), {}
+    for name, each in described.parameters.items():
+        if each.kind is each.VAR_KEYWORD:
+            options = name, str(each.annotation).removeprefix("Unpack[").removesuffix("]")
+            continue
+        if each.kind is not each.POSITIONAL_ONLY and name not in ("self", "cls"):
+            names.append(name)
+        types[name] = _types(each)
+    return _Parameters(described, names, options, types)
 
 
 def _types(parameter: Parameter) -> list[_Type]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-
-import polars as pl
 
 #: Control characters, line separators, marks that change the direction of text, and characters that
 #: are not valid Unicode.
@@ -35,18 +32,6 @@ def visible(text: str) -> str:
     a\x00b\u2028
     """
     return re.sub(_INVISIBLE, lambda found: ascii(found[0])[1:-1], text)
-
-
-@cache
-def _escapes() -> dict[str, str]:
-    """Return the invisible characters that columns of Polars can have, and their escapes."""
-    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10000)]))  # without surrogates
-    return {character: ascii(character)[1:-1] for character in re.findall(_INVISIBLE, every)}
-
-
-def visible_text(text: pl.Expr) -> pl.Expr:
-    """Return an expression that applies `visible` to a column."""
-    return text.str.replace_many([*_escapes()], [*_escapes().values()])
 
 
 def displayed(text: str) -> str:

@@ -30,7 +30,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 #: modules of higher ones; parts of one line may import from each other, but not in a cycle.
 LAYERS = (
     ("errors",),
-    ("_formats", "_pages", "_params", "_polars", "_progress", "_texts"),
+    ("_pages", "_params", "_polars", "_progress", "_texts"),
     ("checks", "gains", "discounts"),
     ("frames",),
     ("columns",),

@@ -18,7 +18,7 @@ from polars_rank.cli import sources, writing
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.options import parameters_of, public
 from polars_rank.columns import RUN, Columns, without_run
-from polars_rank.conventions import POLARS_RANK, Definitions
+from polars_rank.conventions import Definitions
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.fields import Kind as FileKind
@@ -138,11 +138,6 @@ class Call:
             if name in self.given and name not in ("progress", "values")
         }
 
-    def changed_conventions(self) -> Any:
-        """Return the conventions with the changes of the options for single definitions."""
-        given = {name: self.given[name] for name in {*Definitions.__annotations__} & {*self.given}}
-        return self.given.get("conventions", POLARS_RANK).but(**given)
-
     def call(self, *tables: Any, **arguments: Any) -> Any:
         """Return the result of the function of the command with its options."""
         name = self.command.function
@@ -238,19 +233,8 @@ class Call:
         log, (query, *others) = self._rankings(), self.names("query")
         if others:
             misused("--judgments needs a single column of the query; name it with --query")
-        doc, schema = self.given.get("doc") or "doc", schema_of(log)
-        if not {query, doc} <= {*schema}:
-            misused(
-                f"the log needs the columns {query!r} and {doc!r}; available: "
-                f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass "
-                "results in another form as --run-file"
-            )
-        for name in (query, doc):
-            if schema[name].is_float() or schema[name].is_nested():
-                misused(
-                    f"column {name!r} has the type {schema[name]}, but ids in --judgments are "
-                    "text; write the ids of the log as integers or text"
-                )
+        doc = self.given.get("doc") or "doc"
+        Columns.find(schema_of(log), {"query": query, "doc": doc})
         names = {"query": query, "doc": doc, "label": self.names("label")[0]}
         judgments = self.files_read["judgments"].table.rename(names)
         if "run_file" in self.given:  # both files may have the same columns, such as a category

@@ -11,9 +11,9 @@ import click
 
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
-from polars_rank.cli.options import conventions_of, parameters_of, public
+from polars_rank.cli.options import conventions_of, public
 from polars_rank.cli.special import make_folder, reports
-from polars_rank.errors import hint, short
+from polars_rank.errors import short
 from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
 
@@ -80,13 +80,6 @@ def _config(path: Path | None) -> tuple[dict[str, Any], list[object]]:
     table = read_toml(path, "rules").get("gate")
     if not isinstance(table, dict):
         misused(f"'{path}' must have the table [gate]")
-    known = {*parameters_of("gate")} - {"judgments", "results"}
-    for name in table:
-        if name not in known:
-            misused(
-                f"unknown key {name!r} in '{path}'.{hint(name, known)} "
-                f"Known keys: {', '.join(sorted(known))}"
-            )
     for name in {"baseline", "corpus"} & {*table}:
         if not isinstance(table[name], str) or not table[name]:
             misused(f"{name!r} in '{path}' must be a path; found {short(table[name])}")

@@ -42,7 +42,7 @@ _PANEL_OF = {
 #: Short names of options.
 _SHORT = {"metrics": ["-m"], "metric": ["-m"], "output": ["-o"]}
 #: Options whose value may be empty: no column, a run without a name, or no title.
-MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
+_MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
 
 class Kind(NamedTuple):
@@ -244,6 +244,14 @@ class Option(click.Option):
     kind: Kind
     panel: str | None
     is_on: bool
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value; raise an error for an empty one, which would be ignored."""
+        value = super().process_value(ctx, value)
+        is_empty = value and "" in value if self.multiple else value == ""
+        if is_empty and self.name not in _MAY_BE_EMPTY:
+            ctx.fail(f"{self.opts[-1]} is empty; give it a value, or omit it")
+        return value
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option and its help; a column of negations would take the space of texts."""

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from itertools import chain, pairwise
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -16,7 +16,7 @@ from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
 from polars_rank.cli.commands import EVALUATION, FILES, REPORTS, STATISTICS, Command
 from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say, show
-from polars_rank.cli.options import DEFINITIONS, INPUT, MAY_BE_EMPTY, OUTPUT, PANELS
+from polars_rank.cli.options import DEFINITIONS, INPUT, OUTPUT, PANELS
 from polars_rank.errors import hint
 
 #: The last lines of the help.
@@ -89,20 +89,11 @@ class Leaf(click.Command):
                 formatter.write_dl(topics)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; raise an error for an empty one, which would be ignored."""
-        options = {name: each for each in self.params for name in each.opts}
-        for before, text in pairwise(["", *args]):
-            name = text[:-1] or before  # of "--by=" or "--by", ""
-            option: Any = options.get(name)
-            if text and (text[-1] != "=" or option is None):
-                continue
-            if option is None or getattr(option, "is_flag", True):
-                ctx.fail("an argument is empty; name a file, or omit it")
-            if option.name not in MAY_BE_EMPTY:
-                ctx.fail(f"{name} is empty; give it a value, or omit it")
+        """Parse the arguments; for an unknown option, name the one that is meant."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            options = {name for each in self.params for name in each.opts}
             wrong = error.option_name
             if (meant := _MEANT.get(wrong.lower())) in options:
                 ctx.fail(f"No such option {wrong}; use {meant}")

@@ -125,21 +125,9 @@ def _kind(path: str) -> Kind:
     if _ending(path) in _ENDINGS or "://" in path:
         return _ENDINGS.get(_ending(path), "parquet")
     if Path(path).is_dir():
-        _check_parquet(Path(path))
         return "parquet"
     (first, *_) = text_files(path)
     return _ENDINGS.get(_ending(first)) or _detected(first)
-
-
-def _check_parquet(folder: Path) -> None:
-    """Raise `ArgumentError` for a directory of files in another format than Parquet."""
-    endings = {file.suffix.lower() for file in folder.rglob("*") if _ending(str(file)) in _ENDINGS}
-    others = sorted(endings - {".parquet"})
-    if others and ".parquet" not in endings:
-        raise ArgumentError(
-            f"no .parquet files in the directory '{folder}'; name its files, e.g. "
-            f"'{folder / '*'}{others[0]}'"
-        )
 
 
 def _detected(file: str) -> Kind:

@@ -17,6 +17,7 @@ from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import parameters_of, public, split_names
 from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
@@ -36,7 +37,8 @@ def explain(call: Call) -> None:
     """Explain a metric, or the difference of two conventions."""
     given = call.given
     metric = given["metric"]
-    conventions = [call.changed_conventions()]
+    definitions = {name: given[name] for name in {*Definitions.__annotations__} & {*given}}
+    conventions = [given.get("conventions", POLARS_RANK).but(**definitions)]
     conventions += [given["versus"]] if "versus" in given else []
     if not call.files:
         if given.get("format") not in (None, "table"):
@@ -55,9 +57,7 @@ def identify(call: Call) -> None:
     """Find the definitions that reproduce the numbers of another tool."""
     given = call.given
     if ("value" in given) == ("per_query" in given):
-        misused(
-            "give the number of the other tool (--value), or its values of queries (--per-query)"
-        )
+        misused("give --value, the number of the other tool, or --per-query, its values of queries")
     pairs = (text.rpartition("=") for text in split_names(given.get("value", ())))
     value: Any = {run: number for run, _, number in pairs}
     if "per_query" in given:
@@ -137,9 +137,7 @@ def check(call: Call) -> None:
     of_means = {each.name for each in call.command.columns}
     for rule in () if is_compared else rules:
         if rule.column not in of_means:
-            misused(
-                f"the rule {str(rule)!r} is about comparisons; name the other run with --baseline"
-            )
+            misused(f"the rule {str(rule)!r} needs --baseline, the run to compare with")
     with reports(call, undecided=undecided) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",

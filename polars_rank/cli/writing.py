@@ -34,26 +34,20 @@ _INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 def choose(form: Format | None, output: Path | None) -> Format:
     """Return the requested format, or the format for the ending of the output file."""
     if form == "parquet" and output is None and sys.stdout.isatty():
-        raise ArgumentError(
-            "Parquet cannot be shown in a terminal; pipe it, or write a file with --output"
-        )
+        raise ArgumentError("a terminal cannot show Parquet; pipe it, or use --output")
     if form is not None or output is None:
         return form or "table"
     ending = output.suffix.lower()
     if ending not in _ENDINGS:
         known = ", ".join(filter(None, _ENDINGS))
-        raise ArgumentError(
-            f"--output must end in {known} unless --format is given; found '{output}'"
-        )
+        raise ArgumentError(f"--output must end in {known}, or add --format; found '{output}'")
     return _ENDINGS[ending]
 
 
 def require_parquet(output: Path) -> None:
     """Raise `ArgumentError` for a Parquet file with the ending of another format."""
     if output.suffix.lower() not in ("", ".parquet", ".pq"):
-        raise ArgumentError(
-            f"the output is a Parquet file and must end in .parquet; found '{output}'"
-        )
+        raise ArgumentError(f"the output is Parquet and must end in .parquet; found '{output}'")
 
 
 def put(

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
+from polars_rank._pages import FORMAT_VERSION
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
@@ -24,8 +24,8 @@ from polars_rank.io.outputs import check_path, new_file
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 
-#: Days after which a baseline is old.
-_OLD = 90
+#: The version of the format, and the days after which a baseline is old.
+_VERSION, _OLD = 2, 90
 #: The first key of a file, with the version of the package that wrote it.
 _WRITER = "polars_rank"
 #: The column of the fingerprints of labels, because `judged` is a metric.
@@ -70,8 +70,8 @@ class Baseline:
         if not isinstance(path, (str, PathLike)):
             raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
         check_path(fspath(path), "baseline")
-        _check_regular(path)
         try:
+            _check_regular(path)
             # Not `splitlines`, because ids may contain U+2028.
             lines = Path(path).read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -80,23 +80,21 @@ class Baseline:
         head, *rows = parsed
         if _WRITER not in head or FORMAT_VERSION not in head:
             raise _invalid(path, f"line 1 has no {_WRITER!r} or no {FORMAT_VERSION!r}")
-        check_version(
-            head[FORMAT_VERSION], BASELINE, f"the baseline '{fspath(path)}'",
-            "write a new baseline with --update-baseline",
-        )  # fmt: skip
+        version = head[FORMAT_VERSION]
+        if type(version) is not int or not 1 <= version <= _VERSION:
+            raise DataError(
+                f"the baseline '{fspath(path)}' has the {FORMAT_VERSION} {version!r}, and this "
+                f"version of polars_rank reads up to {_VERSION}; install a later one with: pip "
+                "install --upgrade polars_rank, or write a new baseline with --update-baseline"
+            )
         # With its checksum, a file has what `write` writes.
         if head.pop("checksum", None) != _checksum(parsed):
             raise _invalid(path, "it was edited or cut off, as the 'checksum' in line 1 shows")
-        names = [*head["metrics"]]
-        schema: dict[str, Any] = {"query": pl.String, JUDGED: pl.String, "docs": pl.List(pl.String),
-                  **dict.fromkeys(names, pl.Float64)}  # fmt: skip
+        schema: dict[str, Any] = {"query": pl.String, JUDGED: pl.String, "docs": pl.List(pl.String)}
         table = pl.DataFrame(
-            [
-                [row["query"], row["judged"], row["docs"], *(row["values"][n] for n in names)]
-                for row in rows
-            ],
-            schema, orient="row",
-        )  # fmt: skip
+            [{**row, JUDGED: row["judged"], **row["values"]} for row in rows],
+            schema | dict.fromkeys(head["metrics"], pl.Float64),
+        )
         return cls(
             table, head["metrics"], head["golden"], head["corpus"], head["repetitions"],
             head["date"], head["accepted"],
@@ -116,7 +114,7 @@ class Baseline:
         """Write a file: a line about all queries, and a line for each."""
         names = [*self.definitions]
         head = {
-            _WRITER: sys.modules["polars_rank"].__version__, FORMAT_VERSION: BASELINE,
+            _WRITER: sys.modules["polars_rank"].__version__, FORMAT_VERSION: _VERSION,
             "date": self.date, "queries": self.rows.height, "repetitions": self.repetitions,
             "metrics": {**self.definitions}, "golden": self.golden, "corpus": self.corpus,
             "accepted": [*self.accepted],
@@ -157,12 +155,12 @@ class Baseline:
         if others:
             yield f"the baseline lacks {listed(others)} with this definition; it is not compared"
         if self.golden != golden.fingerprint:
-            new = golden.queries.join(self.rows, on="query", how="anti")["query"]
-            missing = self.rows.join(golden.queries, on="query", how="anti")["query"]
-            both = golden.queries.join(self.rows, on="query", how="semi")
-            same = self.common(golden)
-            changed = both.join(same, on="query", how="anti")["query"]
-            parts = {"new": new, "missing": missing, "with other labels": changed}
+            same, both = self.common(golden), golden.queries.join(self.rows, on="query", how="semi")
+            parts = {
+                "new": golden.queries.join(both, on="query", how="anti")["query"],
+                "missing": self.rows.join(both, on="query", how="anti")["query"],
+                "with other labels": both.join(same, on="query", how="anti")["query"],
+            }
             texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
             common = number_of(same.height, "common query", "common queries")
             if texts:
@@ -179,20 +177,16 @@ def _checksum(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def _check_regular(path: str | PathLike[str]) -> None:
     """Raise `SourceError` for a pipe, which may never end, or a device."""
-    with suppress(OSError):  # reading or writing raises the error
-        if Path(path).exists() and not Path(path).is_file():
-            raise SourceError(f"the baseline '{fspath(path)}' is not a regular file; name a file")
+    if Path(path).exists() and not Path(path).is_file():
+        raise SourceError(f"the baseline '{fspath(path)}' is not a regular file; name a file")
 
 
 def _parsed(path: Any, number: int, line: str) -> dict[str, Any]:
     """Return the object of a line."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _invalid(path, f"line {number} is not a JSON object: {error}") from error
-    if not isinstance(found, dict):
-        raise _invalid(path, f"line {number} is not a JSON object: {short(found)}")
-    return found
+    with suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(line), dict):
+            return found
+    raise _invalid(path, f"line {number} is not a JSON object: {short(line)}")
 
 
 def _invalid(path: Any, problem: str) -> DataError:

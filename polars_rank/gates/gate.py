@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike
 from statistics import NormalDist
 from typing import Any, Literal, Unpack, cast
@@ -22,16 +23,8 @@ from polars_rank.errors import DataError, GateFailed, number_of, warn
 from polars_rank.gates import golden as files
 from polars_rank.gates.baseline import Baseline
 from polars_rank.gates.gate_page import page_of
-from polars_rank.gates.limits import Limits, limits_of
-from polars_rank.gates.measures import (
-    DECIMALS,
-    Change,
-    Measures,
-    expressions,
-    main_metric,
-    means_by_category,
-)
-from polars_rank.gates.rules import Rule
+from polars_rank.gates.limits import Limits, expressions, limits_of
+from polars_rank.gates.measures import DECIMALS, Change, Measures, main_metric, means_by_category
 from polars_rank.io.fields import FieldNames, check_found, checked_fields, fields_of
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import Metrics, bounds_of, lower_is_better
@@ -75,13 +68,12 @@ class Gate(Paged):
     warnings: list[str]
     notes: list[str]
     robustness: str
-    _rules: Sequence[Rule]
     _current: Baseline
 
     @property
     def page(self) -> Page:
         """The page that is printed."""
-        return page_of(self, self._rules)
+        return page_of(self)
 
     @property
     def passed(self) -> bool:
@@ -262,8 +254,7 @@ def gate(
         _check_results(golden, runs)
     documents = None if corpus is None else files.read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
-    named_by = {"floors": limits.floors, "max_drop": limits.drops}
-    measures = Measures(golden, runs, expressions(metrics, named_by, chosen), chosen)
+    measures = Measures(golden, runs, expressions(metrics, golden, limits, chosen), chosen)
     limits.check(measures)
     current = measures.as_baseline(None if documents is None else files.digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
@@ -275,18 +266,18 @@ def gate(
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
         current = replace(current, accepted=before.accepted)
-        change = Change.of(measures, before)
+        change = Change.of(measures, before, before.compared(current.definitions))
         problems += [] if change is None else change.stale
-    rules, verdicts = limits.verdicts(measures, change)
+    verdicts = limits.verdicts(measures, change)
     for text in problems:
         warn(text)
-    survival = _robustness(verdicts, limits, measures, change, broken)
+    survival = _robustness(verdicts, limits, measures, change, before, broken)
     notes = [*_notes(measures, change, limits, before)]
     notes += [f"the result {survival}"] if survival.startswith("depends") else []
     notes += [text for each in sources for text in each.sentences()]
     return Gate(
         verdicts, means_by_category(measures, change), measures.queries(before), measures.metrics,
-        problems, notes, survival, rules, current,
+        problems, notes, survival, current,
     )  # fmt: skip
 
 
@@ -295,14 +286,14 @@ def _check_results(golden: files.Golden, runs: Sequence[files.Results]) -> None:
     failed = {query: error for each in runs for query, error in each.failed.items()}
     if failed:
         texts = [
-            repr(query) if failed[query] is None else f"{query!r} has the error {failed[query]!r}"
-            for query in sorted(failed)[: files.SHOWN]
+            f"{query!r} has the error {error!r}" if error else repr(query)
+            for query, error in sorted(failed.items())
         ]
-        more = len(failed) - len(texts)
+        more = len(texts) - files.SHOWN
         raise DataError(
             f"{len(failed):,} of {number_of(golden.queries.height, 'query', 'queries')} have no "
-            f"result: {', '.join(texts)}{f' and {more:,} more' if more else ''}; run them again, "
-            "or pass missing='zero' to count them as 0"
+            f"result: {', '.join(texts[: files.SHOWN])}{f' and {more:,} more' * (more > 0)}; run "
+            "them again, or pass missing='zero' to count them as 0"
         )
 
 
@@ -311,11 +302,10 @@ def _broken(measures: Measures) -> list[Problem]:
     cutoffs = [k for k in map(cutoff, measures.expressions) if k is not None]
     found: dict[str, Problem] = {}
     for each in measures.runs:
-        log = each.log.lazy()
         roles = {name: name for name in ("query", "doc", "score", "label")}
-        columns = Columns.find(log.collect_schema(), roles)
-        known = contents(log, columns, measures.conventions.rel, min(cutoffs, default=None))
-        for problem in (problem for some in known.problems.values() for problem in some):
+        columns, rel = Columns.find(each.log.schema, roles), measures.conventions.rel
+        problems = contents(each.log.lazy(), columns, rel, min(cutoffs, default=None)).problems
+        for problem in chain.from_iterable(problems.values()):
             # The results say for which queries nothing was retrieved; others have failed.
             if problem.name != "queries missing" or each.failed:
                 found.setdefault(problem.name, problem)
@@ -327,26 +317,26 @@ def _robustness(
     limits: Limits,
     measures: Measures,
     change: Change | None,
+    before: Baseline | None,
     problems: Sequence[Problem],
 ) -> str:
     """Return what becomes of the result of a gate, as `diagnostics.robustness` does."""
-
-    def others() -> Iterator[tuple[str, Measures, Change | None]]:
-        if measures.has_ties:
-            for ties in ("best", "worst"):
-                other = measures.with_ties(ties)
-                yield "ties", other, None if change is None else Change.of(other, change.baseline)
-        if change is not None:
-            less = change.without_outliers(TRIMMED)
-            left = less.pairs["category"].n_unique()
-            if less.pairs.height and left == change.pairs["category"].n_unique():
-                yield "outliers", measures, less
-
+    choices: list[tuple[str, Measures, Change | None]] = []
+    for ties in ("best", "worst") if measures.has_ties else ():
+        conventions = measures.conventions.but(ties=ties)
+        other = Measures(measures.golden, measures.runs, measures.expressions, conventions)
+        of_other = before and change and Change.of(other, before, change.metrics)
+        choices.append(("ties", other, of_other))
+    if change is not None:
+        less = change.without_outliers(TRIMMED)
+        left = less.pairs["category"].n_unique()
+        if less.pairs.height and left == change.pairs["category"].n_unique():
+            choices.append(("outliers", measures, less))
     failed = "fail" in verdicts["verdict"]
     changed = [
         name
-        for name, other, of_other in others()
-        if ("fail" in limits.verdicts(other, of_other)[1]["verdict"]) != failed
+        for name, other, of_other in choices
+        if ("fail" in limits.verdicts(other, of_other)["verdict"]) != failed
     ]
     verdict = "unclear" if verdicts.is_empty() else "clear"
     return headline(verdict, [*dict.fromkeys(changed)], [each.name for each in problems])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -23,9 +23,9 @@ _ID = 36
 _CATEGORY = "category="
 
 
-def page_of(gate: Any, rules: Sequence[Rule]) -> Page:
-    """Return the page of a gate and its rules."""
-    failures = _failures(gate, {rule.condition: rule for rule in rules})
+def page_of(gate: Any) -> Page:
+    """Return the page of a gate."""
+    failures = _failures(gate)
     title = _headline(gate)
     names = [
         row["failed"] + (f" ({row['category']})" if row["category"] != ALL else "")
@@ -33,7 +33,12 @@ def page_of(gate: Any, rules: Sequence[Rule]) -> Page:
     ]
     names += ["…"] * (len(failures) > _NAMED)
     passed = gate.verdicts.filter(verdict="pass")
-    tables = [*_failed_table(failures), _means(gate.table), *_queries(gate)]
+    tables = [_means(gate.table), *_queries(gate)]
+    if failures:
+        table, more = pl.DataFrame(failures[:_FAILURES]), len(failures) - _FAILURES
+        kept = [name for name in table.columns if any(table[name])]
+        below = f"and {more} more" * (more > 0)
+        tables.insert(0, PageTable(table.select(kept), below=below, folds=True))
     count = f"{number_of(passed.height, 'rule')} passed"
     return Page(
         title, gate.notes, tables, about="Retrieval gate", warnings=gate.warnings,
@@ -61,15 +66,14 @@ def _headline(gate: Any) -> str:
     return f"PASSED: {count}{loss}"
 
 
-def _failures(gate: Any, rules: Mapping[str, Rule]) -> list[dict[str, str]]:
+def _failures(gate: Any) -> list[dict[str, str]]:
     """Return a row for each metric and category that fails, whatever the number of rules.
 
     The rule about the mean, the largest drop and the guard may all say the same loss.
     """
     found: dict[tuple[str, str], list[tuple[Rule, Mapping[str, Any]]]] = {}
     for row in gate.verdicts.filter(verdict="fail").iter_rows(named=True):
-        rule = rules[row["rule"]]
-        category = _category_of(row["where"])
+        rule, category = Rule.read(row["rule"]), _category_of(row["where"])
         category = ALL if category is None else category
         found.setdefault((str(rule.metric), category), []).append((rule, row))
     means = {row["category"]: row for row in gate.table.iter_rows(named=True)}
@@ -109,16 +113,6 @@ def _category_of(where: str | None) -> str | None:
     return "null" if category == text_of("null") else category
 
 
-def _failed_table(rows: Sequence[dict[str, str]]) -> Iterator[PageTable]:
-    """Yield the table of what failed, without empty columns."""
-    if rows:
-        table = pl.DataFrame(rows[:_FAILURES])
-        kept = [name for name in table.columns if any(table[name])]
-        more = len(rows) - _FAILURES
-        below = f"and {more} more" if more > 0 else ""
-        yield PageTable(table.select(kept), below=below, folds=True)
-
-
 def _means(table: pl.DataFrame) -> PageTable:
     """Return the means by category, each with the differences from the baseline below it."""
     names = [name for name in table.columns[2:] if not name.startswith("difference(")]
@@ -134,9 +128,13 @@ def _means(table: pl.DataFrame) -> PageTable:
     return PageTable(pl.DataFrame(rows, schema, orient="row"))
 
 
-def _id(doc: str) -> str:
-    """Return the id of a document; a long one without its middle, as the ends tell ids apart."""
-    return doc if len(doc) <= _ID else f"{doc[: _ID // 3]}…{doc[-_ID // 3 * 2 :]}"
+def _ids(docs: Sequence[str], relevant: Collection[str] = ()) -> str:
+    """Return ids, the relevant ones with "*"; long ones without their middle."""
+    shown = [
+        "*" * (d in relevant) + (d if len(d) <= _ID else f"{d[: _ID // 3]}…{d[-_ID // 3 * 2 :]}")
+        for d in docs
+    ]
+    return " ".join(shown) or "nothing"
 
 
 def _queries(gate: Any) -> Iterator[PageTable]:
@@ -151,31 +149,25 @@ def _queries(gate: Any) -> Iterator[PageTable]:
         metric = max((name for name in metrics if name in row["rule"]), key=len, default=metric)
         category = _category_of(row["where"])
     table = table if category is None else table.filter(category=category)
-    sign = -1 if lower_is_better(metric) else 1
-    is_compared = metric + BEFORE in table.columns
-    if is_compared:
+    sign, lost = -1 if lower_is_better(metric) else 1, table.clear()
+    if metric + BEFORE in table.columns:
         loss = (col(metric + BEFORE) - col(metric)) * sign
-        table = table.filter(loss > 0).sort(loss, "query", descending=[True, False])
-        is_compared, title = table.height > 0, f"Queries that lost most in {metric}"
-    if not is_compared:
-        table = gate.queries if category is None else gate.queries.filter(category=category)
-        table = table.drop_nulls(metric).sort(col(metric) * sign, "query")
-        table = table.filter(col(metric) < 1) if sign > 0 else table
+        lost = table.filter(loss > 0).sort(loss, "query", descending=[True, False])
+    is_compared, title = lost.height > 0, f"Queries that lost most in {metric}"
+    if not is_compared and failed.height:
+        lost = table.drop_nulls(metric).sort(col(metric) * sign, "query")
+        lost = lost.filter(col(metric) < 1) if sign > 0 else lost
         title = f"Queries with the {'lowest' if sign > 0 else 'highest'} {metric}"
-        table = table.clear() if failed.is_empty() else table
     rows = []
-    for row in table.head(_QUERIES).iter_rows(named=True):
+    for row in lost.head(_QUERIES).iter_rows(named=True):
         has_text = row["text"] not in (None, row["query"])
         query = f"{row['query']}: {row['text']}" if has_text else row["query"]
-        relevant, now = {*row["relevant"]}, f"{row[metric]:.3f}"
-        docs = [" ".join("*" * (d in relevant) + _id(d) for d in row["docs"]) or "nothing"]
+        now, first = f"{row[metric]:.3f}", _ids(row["relevant"])
         if is_compared:
-            before = row["docs" + BEFORE] or []
-            docs.insert(0, " ".join("*" * (d in relevant) + _id(d) for d in before))
             now = f"{row[metric + BEFORE]:.3f} -> {now}"
-        else:
-            docs.insert(0, " ".join(_id(d) for d in row["relevant"]))
-        rows.append([query, row["category"] or "", now, docs[0] or "nothing", docs[1]])
+            first = _ids(row["docs" + BEFORE] or [], row["relevant"])
+        docs = _ids(row["docs"], row["relevant"])
+        rows.append([query, row["category"] or "", now, first, docs])
     if rows:
         names = ("before", "after") if is_compared else ("relevant", "retrieved")
         schema = dict.fromkeys(["query", "category", metric, *names], pl.String)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -11,9 +12,10 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import col
 
+from polars_rank.checks import refuse
 from polars_rank.columns import Columns
 from polars_rank.diagnostics.broken_runs import FEWEST
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint, number_of
+from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.fields import FieldNames, Kind, listed, place
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
@@ -27,6 +29,12 @@ from polars_rank.io.table_files import read_table
 ALL, UNANSWERABLE = "all", "unanswerable"
 #: Names of the column of documents in a corpus.
 _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
+#: Functions that read a corpus, by the ending of its file.
+_READERS: dict[str, Callable[[str], pl.DataFrame]] = {
+    ".parquet": pl.read_parquet, ".pq": pl.read_parquet, ".json": pl.read_json,
+    ".csv": partial(pl.read_csv, infer_schema=False),
+    ".tsv": partial(pl.read_csv, infer_schema=False, separator="\t"),
+}  # fmt: skip
 #: Names of the column of the category.
 _CATEGORIES = ("category", "class")
 #: Names in a message.
@@ -85,8 +93,8 @@ def _table(
     frame = found.table.collect()
     Columns.find(frame.schema, {"query": "query", "doc": "doc"})
     frame = frame.cast({"query": pl.String, "doc": pl.String})
-    if count := frame["query"].null_count():
-        raise DataError(f"column 'query' (`{parameter}`) is null in {number_of(count, 'row')}")
+    is_null = f"column 'query' (`{parameter}`) is null"
+    refuse(frame, col("query").is_null(), is_null, "drop these rows, or set an id")
     return frame, found
 
 
@@ -102,10 +110,9 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         "category": category or next(filter({*table.columns}.__contains__, _CATEGORIES), ""),
     }
     for role, name in texts.items():
-        if name in table.columns and table.schema[name].is_nested():
-            raise ArgumentError(
-                f"column {name!r} (`{role}`) must have text; found {table.schema[name]}"
-            )
+        dtype = table.schema.get(name, pl.String())
+        if dtype.is_nested():
+            raise ArgumentError(f"column {name!r} (`{role}`) must have text; found {dtype}")
     misspelled = [*_misspelled(table, texts["category"] or _CATEGORIES[0])]
     table = table.with_columns(
         (col("label") if "label" in table.columns else pl.lit(1)).cast(pl.Float64).alias("label"),
@@ -114,13 +121,8 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
             for role, name in texts.items()
         },
     )
-    infinite = table.filter(~col("label").is_finite())
-    for row in infinite.head(1).iter_rows(named=True):
-        problem = number_of(infinite.height, "grade is not finite", "grades are not finite")
-        raise DataError(
-            f"{problem} (`judgments`), such as {row['label']} of document {row['doc']!r} for query "
-            f"{row['query']!r}"
-        )
+    known = table.select("query", "doc", "label")
+    refuse(known, ~col("label").is_finite(), "grades are not finite (`judgments`)", "use numbers")
     spans = None
     if {"start", "end"} <= {*table.columns}:
         names = ["query", "doc", "start", "end", "label"]
@@ -128,13 +130,8 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         table = table.with_columns(doc=_SPAN)
     found = table.filter(col("doc").is_not_null() & col("label").is_not_null())
     judgments = found.select("query", "doc", "label").unique(maintain_order=True)
-    twice = judgments.filter(_PAIR.is_duplicated())
-    if twice.height:
-        query, doc, _ = twice.row(0)
-        raise DataError(
-            f"document {doc!r} of query {query!r} (`judgments`) has several labels: "
-            f"{listed(twice.filter(query=query, doc=doc)['label'], SHOWN)}; keep one of them"
-        )
+    several = "documents of a query have several labels (`judgments`)"
+    refuse(judgments, _PAIR.is_duplicated(), several, "keep one of them")
     relevant = col("doc").filter(col("label") > 0).sort()
     judged = pl.format("{}\t{}", "doc", "label").sort().str.join("\n")
     of_query = judgments.group_by("query").agg(relevant=relevant, judged=judged)
@@ -146,30 +143,23 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         .sort("query")
     )
     is_answerable = queries["relevant"].list.len() > 0
-    _check_categories(queries.filter(is_answerable))
+    named = queries.filter(is_answerable).select("query", "category")
+    reserved = f"{ALL!r} and {UNANSWERABLE!r} are names of other queries (`judgments`)"
+    refuse(named, col("category").is_in([ALL, UNANSWERABLE]), reserved, "rename the category")
     queries = queries.with_columns(
         category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
         judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
-    warnings = [*source.warnings, *_doubts(found, judgments, queries), *misspelled]
+    warnings = [*source.warnings, *_doubts(found, queries), *misspelled]
     return Golden(judgments, spans, queries, warnings, source)
 
 
-def _check_categories(answerable: pl.DataFrame) -> None:
-    """Raise `DataError` for categories with names that mean other queries."""
-    for name, meaning in {
-        ALL: "the name of all queries", UNANSWERABLE: "that of queries without a relevant document"
-    }.items():  # fmt: skip
-        queries = answerable.filter(category=name)["query"]
-        if len(queries):
-            raise DataError(
-                f"the category {name!r} (`judgments`) of "
-                f"{number_of(len(queries), 'query', 'queries')} with a relevant document is "
-                f"{meaning}: {listed(queries, SHOWN)}; rename it"
-            )
+def _sentence(ids: pl.Series, text: str, noun: str = "query", plural: str = "queries") -> list[str]:
+    """Return a sentence about ids, the first of which it names; nothing if there are none."""
+    return [f"{number_of(len(ids), noun, plural)} {text}: {listed(ids, SHOWN)}"] * bool(len(ids))
 
 
-def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
+def _misspelled(table: pl.DataFrame, category: str) -> Iterator[str]:
     """Yield fields with a name like that of the category, which only queries without one have."""
     names = [
         name
@@ -178,49 +168,35 @@ def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
     ]
     values = table.select("query", *names, *({category} & {*table.columns}))
     of_query = values.group_by("query", maintain_order=True).agg(pl.all().drop_nulls().first())
+    if category not in of_query.columns:
+        of_query = of_query.with_columns(pl.lit(None).alias(category))
     for name in sorted(names):
         queries = of_query.filter(col(name).is_not_null())
-        has_category = category in queries.columns and queries[category].count()
-        if queries.height and not has_category:
-            yield (
-                f"the golden file has the field {name!r} instead of {category!r} in "
-                f"{number_of(queries.height, 'query', 'queries')}, which count in no category: "
-                f"{listed(queries['query'], SHOWN)}; rename the field"
-            )
+        if not queries[category].count():
+            text = f"with the field {name!r} instead of {category!r}, in no category"
+            yield from _sentence(queries["query"], text)
 
 
-def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame) -> Iterable[str]:
+def _doubts(found: pl.DataFrame, queries: pl.DataFrame) -> Iterator[str]:
     """Yield what looks wrong in a golden file."""
-    if count := found.height - judgments.height:
-        pairs = found.filter(_PAIR.is_duplicated())
-        yield (
-            f"{number_of(count, 'document')} of the golden file are repeated and count once; "
-            f"queries: {listed(pairs['query'].unique(maintain_order=True), SHOWN)}"
-        )
-    for name in {"query", "text"} & {*queries.columns}:
+    repeated = found.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
+    yield from _sentence(repeated, "of the golden file with repeated documents, which count once")
+    for name in ("query", "text"):
         plain = col(name).str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
         alike = queries.filter(plain.is_duplicated() & plain.is_not_null()).sort(plain)
-        if alike.height:
-            yield f"queries are repeated but for case and blanks: {listed(alike[name], SHOWN)}"
+        yield from _sentence(alike[name], "that are repeated but for case and blanks")
     hops = col("category").str.contains(_MULTI_HOP) & (col("relevant").list.len() < 2)
-    single = queries.filter(hops)
-    if single.height:
-        yield (
-            f"{number_of(single.height, 'query', 'queries')} of the category "
-            f"{single['category'][0]!r} have one relevant document: "
-            f"{listed(single['query'], SHOWN)}"
-        )
+    for (category,), single in queries.filter(hops).group_by("category", maintain_order=True):
+        text = f"of the category {category!r} with one relevant document"
+        yield from _sentence(single["query"], text)
 
 
-def low_grades(golden: Golden, rel: float) -> Iterable[str]:
-    """Yield which queries have grades above 0, but none that counts as relevant."""
+def low_grades(golden: Golden, rel: float) -> list[str]:
+    """Return which queries have grades above 0, but none that counts as relevant."""
     best = golden.judgments.group_by("query").agg(col("label").max()).sort("query")
     low = best.filter(col("label") > 0, col("label") < rel)["query"]
-    if len(low):
-        yield (
-            f"{number_of(len(low), 'query', 'queries')} without a grade of at least {rel:g} "
-            f"(`rel`), so that no document counts as relevant: {listed(low, SHOWN)}"
-        )
+    text = f"without a grade of at least {rel:g} (`rel`), so that no document counts as relevant"
+    return _sentence(low, text)
 
 
 class Results(NamedTuple):
@@ -249,11 +225,9 @@ def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results
         raise ArgumentError("`results` is empty; pass at least one table or file of results")
     found = [_read_results(each, golden, fields) for each in every]
     names = {name for each in found for name in each.source.names}
-    units = {name for name in names if place(name, "latency", "run") is not None}
+    units = sorted(name for name in names if place(name, "latency", "run") is not None)
     if len(units) > 1:
-        raise ArgumentError(
-            f"the results have latencies in several columns: {listed(sorted(units))}; use one unit"
-        )
+        raise ArgumentError(f"`results` has several latencies: {listed(units)}; use one unit")
     return found
 
 
@@ -263,10 +237,7 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     Columns.find(table.schema, {"score": "score"})
     names = [*table["run"].unique().sort()] if "run" in table.columns else []
     if len(names) > 1:
-        raise ArgumentError(
-            f"`results` has several runs: {listed(names)}; pass one of them, and repetitions as a "
-            "list"
-        )
+        raise ArgumentError(f"`results` has several runs: {listed(names)}; repetitions are a list")
     queries = golden.queries.select("query")
     found = table["error"].to_list() if "error" in table.columns else [None] * table.height
     error = pl.Series("error", [str(x) if is_error(x) else None for x in found], pl.String)
@@ -281,19 +252,12 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
             "same ids"
         )
     failed = missing.join(errors.unique("query", keep="first"), on="query", how="left")
-    warnings = [*source.warnings]
-    if len(others):
-        warnings.append(
-            f"{number_of(len(others), 'query', 'queries')} of the results are not in the golden "
-            f"file and are left out: {listed(others, 3)}"
-        )
+    text = "of the results that are not in the golden file, left out"
+    warnings = [*source.warnings, *_sentence(others, text)]
     retrieved = known.join(queries, on="query", how="semi").drop_nulls("doc")
-    if count := retrieved["score"].null_count():
-        warnings.append(
-            f"{number_of(count, 'document has', 'documents have')} no score in the results; "
-            "documents without a score count as not retrieved; queries: "
-            f"{listed(retrieved.filter(col('score').is_null())['query'], 3)}"
-        )
+    unscored = retrieved.filter(col("score").is_null())["query"].unique(maintain_order=True)
+    text = "of the results with documents without a score, which count as not retrieved"
+    warnings += _sentence(unscored, text)
     retrieved = retrieved.drop_nulls("score")
     ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
     log = None if golden.spans is None else _joined_spans(ordered, golden.spans)
@@ -301,12 +265,10 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
         ordered = log.drop_nulls("score")
     run = ordered.select("query", "doc", "score")
     run = run.unique(["query", "doc"], keep="first", maintain_order=True)
-    if count := ordered.height - run.height:
-        repeated = ordered.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
-        warnings.append(
-            f"{number_of(count, 'repeated id')} in the results count once, at the first place, in "
-            f"{number_of(len(repeated), 'query', 'queries')}: {listed(repeated, 3)}"
-        )
+    repeated = ordered.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
+    warnings += _sentence(
+        repeated, "of the results with repeated ids, which count at the first place"
+    )
     if log is None:  # in the order of the file, which breaks ties
         labels = golden.judgments
         log = run.join(labels, on=["query", "doc"], how="left", maintain_order="left")
@@ -318,27 +280,20 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
         of_query = table.join(queries, on="query", how="semi").group_by("query")
         latency = of_query.agg(col("latency").drop_nulls().first())["latency"]
         if not latency.dtype.is_numeric() and latency.dtype != pl.Null:
-            raise ArgumentError(
-                f"column 'latency' (`results`) must have numbers; found {latency.dtype}"
-            )
+            raise ArgumentError(f"'latency' (`results`) must have numbers; found {latency.dtype}")
     warnings += _suspicions(golden, run, log)
     return Results(run, log, latency, dict(failed.rows()), warnings, source)
 
 
 def _joined_spans(chunks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the long table of retrieved chunks and judged spans of text, with ids as text."""
-    try:
-        Columns.find(chunks.schema, {"start": "start", "end": "end"}, table="`results`")
-    except SchemaError as error:
-        raise SchemaError(
-            f"{error}; the golden file has spans of text (start, end), which chunks must have, too"
-        ) from error
+    Columns.find(chunks.schema, {"start": "start", "end": "end"}, table="`results`")
     names = ["query", "doc", "start", "end", "score"]
     table = join_spans(chunks.select(names), spans, run=None)
     return table.unnest("doc").with_columns(doc=_SPAN).drop("start", "end")
 
 
-def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterable[str]:
+def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterator[str]:
     """Yield what looks wrong in results beside a golden file."""
     relevant = log.filter(col("label") > 0)
     both = relevant.drop_nulls("score")
@@ -350,52 +305,34 @@ def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterabl
     several = run.group_by("query").agg(pl.len(), scores=col("score").n_unique())
     several = several.filter(col("len") > 1)
     # Of more rankings, `broken_runs` says it.
-    if 0 < several.height < FEWEST and several["scores"].n_unique() == several["scores"][0] == 1:
-        yield (
-            f"all documents have the same score in {several.height} of "
-            f"{number_of(several.height, 'ranking')}"
-        )
+    if (count := several.height) and count < FEWEST and several["scores"].max() == 1:
+        yield f"all documents have the same score in {count} of {number_of(count, 'ranking')}"
     if both.height == run.height == relevant.height and golden.answerable.height > 1:
         yield "the golden file equals the results: was it written by the same retriever?"
 
 
-def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -> Iterable[str]:
-    """Yield what a corpus says about the ids of a golden file."""
+def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -> list[str]:
+    """Return what a corpus says about the ids of a golden file."""
     known = pl.concat([corpus.select("doc"), *(each.run.select("doc") for each in runs)])
     unknown = golden.judgments.join(known, on="doc", how="anti")["doc"].unique().sort()
-    if len(unknown):
-        yield (
-            f"{number_of(len(unknown), 'document')} of the golden file are in neither the corpus "
-            f"nor the results: {listed(unknown, SHOWN)}"
-        )
+    text = "of the golden file in neither the corpus nor the results"
+    return _sentence(unknown, text, "document", "documents")
 
 
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
     if isinstance(given, (str, PathLike)):
-        table = _read_file(fspath(given))
+        name = fspath(given)
+        check_path(name, "corpus")
+        read = _READERS.get(PurePath(name).suffix.lower(), pl.read_ndjson)
+        try:
+            table = read(name)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            known = ".jsonl, " + ", ".join(_READERS)
+            raise SourceError(f"cannot read the corpus '{name}' as {known}: {error}") from error
     else:
         table = lazy(given, "corpus").collect()
     found = [name for name in _IDS if name in table.columns]
     if not found:
-        raise ArgumentError(
-            f"`corpus` has no column of ids, such as 'doc' or 'id'; available: {table.columns}"
-        )
+        raise ArgumentError(f"`corpus` has no column 'doc' or 'id'; available: {table.columns}")
     return table.rename({found[0]: "doc"}).cast({"doc": pl.String}).sort("doc")
-
-
-def _read_file(name: str) -> pl.DataFrame:
-    check_path(name, "corpus")
-    ending = PurePath(name).suffix.lower()
-    try:
-        if ending in (".parquet", ".pq"):
-            return pl.read_parquet(name)
-        if ending in (".csv", ".tsv"):
-            separator = "\t" if ending == ".tsv" else ","
-            return pl.scan_csv(name, separator=separator, infer_schema=False).collect()
-        return pl.read_json(name) if ending == ".json" else pl.scan_ndjson(name).collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise SourceError(
-            f"cannot read the corpus '{name}', whose ending must say its format (.jsonl, .json, "
-            f".csv, .tsv, .parquet): {error}"
-        ) from error

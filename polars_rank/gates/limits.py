@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import number, number_in
+from polars_rank._params import OWN, number, number_in
+from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.errors import ArgumentError, short
-from polars_rank.gates.golden import ALL
-from polars_rank.gates.measures import DECIMALS, Change, Measures
+from polars_rank.gates.golden import ALL, UNANSWERABLE, Golden
+from polars_rank.gates.measures import ABSTAINED, ANSWERED, BEFORE, DECIMALS, Change, Measures
 from polars_rank.gates.rules import Rule
 from polars_rank.gates.verdicts import decided
 from polars_rank.io.fields import listed
-from polars_rank.metrics.names import lower_is_better
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.verdict_files import TYPES, WORST_FIRST
 
 _LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
 LATENCY = "latency_"
+#: Columns of the tables of a gate.
+_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
 
 
 class Limit(NamedTuple):
@@ -35,8 +39,8 @@ class Limit(NamedTuple):
 
     def rule(self, metric: str, *, is_guard: bool = False) -> Rule:
         """Return the rule about a metric; for one of which less is better, it is turned around."""
-        is_loss, lower = self.column != "mean", lower_is_better(metric)
-        bound = self.value if lower or not is_loss else -self.value
+        lower = lower_is_better(metric)
+        bound = self.value if lower or self.column == "mean" else -self.value
         is_ceiling = lower or metric.startswith(LATENCY)
         where = {} if self.category is None else {"category": self.category}
         return Rule(metric, "<=" if is_ceiling else ">=", bound, self.column, where, is_guard)
@@ -48,10 +52,9 @@ def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limi
     A loss may be one number for all metrics, and a share of the baseline's mean, such as "5%".
     """
     is_mapping, found = isinstance(given, Mapping), []
+    prefix = LATENCY if parameter == "latency" else ""
     if not is_mapping and not is_loss:
-        raise ArgumentError(
-            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
-        )
+        raise ArgumentError(f"`{parameter}` must map metrics to numbers; found {short(given)}")
     for key, of_key in (given if is_mapping else {"": given}).items():
         is_category = isinstance(of_key, Mapping)
         for metric, value in (of_key if is_category else {key: of_key}).items():
@@ -62,7 +65,7 @@ def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limi
             what = "" if is_mapping else "0 or above, a percentage, or a mapping"
             limit = round(number(name, value, what), DECIMALS)
             category = str(key) if is_category and key != ALL else None
-            found.append(Limit(category, metric, limit, column))
+            found.append(Limit(category, f"{prefix}{metric}", limit, column))
     if is_loss and any(each.value < 0 for each in found):
         raise ArgumentError(f"`{parameter}` must be 0 or above; found {short(given)}")
     return found
@@ -86,34 +89,30 @@ class Limits(NamedTuple):
                     f"no queries; categories: {listed(known)}"
                 )
         for each in self.margins:
-            if each.category is not None or each.metric not in {"", *metrics}:
-                raise ArgumentError(
-                    f"`margin` has numbers by metric: {', '.join(map(repr, metrics))}; found "
-                    f"{each.category or each.metric!r}"
-                )
+            if (name := each.category or each.metric) not in {"", *metrics}:
+                raise ArgumentError(f"`margin` has numbers by metric: {metrics}; found {name!r}")
 
-    def verdicts(
-        self, measures: Measures, change: Change | None
-    ) -> tuple[list[Rule], pl.DataFrame]:
-        """Return the rules, and their verdicts with failures first."""
-        parts = [*_of_numbers(self.floors, measures.means)]
+    def verdicts(self, measures: Measures, change: Change | None) -> pl.DataFrame:
+        """Return the verdicts of the rules, failures first.
+
+        Floors, latencies and drops are about the numbers of these queries, and have no interval.
+        """
+        numbers = [*_of_numbers(self.floors, measures.means)]
         if self.latency:
-            parts.append(_of_latencies(self.latency, [each.latency for each in measures.runs]))
+            latencies = _latencies(self.latency, [each.latency for each in measures.runs])
+            numbers += _of_numbers(self.latency, latencies)
+        guards: dict[str, Rule] = {}
         if change is not None:
-            parts += _of_numbers(self.drops, change.differences)
-            parts.append(self._of_guards(change.comparison))
-        tables = [pl.DataFrame(schema=TYPES), *(table for _, table in parts)]
+            numbers += _of_numbers(self.drops, change.differences)
+            for limit in (Limit(None, "", 0, "difference"), *self.margins):
+                for metric in _metrics(limit, change.comparison):
+                    guards[metric] = limit.rule(metric, is_guard=True)
+        exact = pl.concat([decided([], []), *numbers]).with_columns(
+            pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")
+        )
+        shown = decided([*guards.values()], [] if change is None else [change.comparison])
         severity = col("verdict").cast(pl.Enum(WORST_FIRST))
-        rules = [rule for some, _ in parts for rule in some]
-        return rules, pl.concat(tables).sort(severity, maintain_order=True)
-
-    def _of_guards(self, comparison: pl.DataFrame) -> tuple[list[Rule], pl.DataFrame]:
-        """Return the guards, which fail if a loss beyond the margin is shown."""
-        rules = {}
-        for limit in (Limit(None, "", 0, "difference"), *self.margins):
-            for metric in _metrics(limit, comparison):
-                rules[metric] = limit.rule(metric, is_guard=True)
-        return [*rules.values()], decided([*rules.values()], [comparison])
+        return pl.concat([exact, shown]).sort(severity, maintain_order=True)
 
 
 def _metrics(limit: Limit, numbers: pl.DataFrame) -> list[str]:
@@ -122,26 +121,23 @@ def _metrics(limit: Limit, numbers: pl.DataFrame) -> list[str]:
     return [name for name in every if limit.metric in ("", name)]
 
 
-def _of_numbers(
-    limits: Sequence[Limit], numbers: pl.DataFrame
-) -> Iterator[tuple[list[Rule], pl.DataFrame]]:
-    """Yield rules about the numbers of these queries, and their verdicts without an interval."""
+def _of_numbers(limits: Sequence[Limit], numbers: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of rules about the numbers of these queries."""
     for limit in limits:
         table = numbers.filter(col("category").eq_missing(pl.lit(limit.category)))
         table = table.drop("category") if limit.category is None else table
         rules = [limit.rule(metric) for metric in _metrics(limit, table)]
-        yield rules, _without_interval(decided(rules, [table]))
-        if not rules and limit.metric and limit.column == "mean":  # nothing counts in the metric
-            rule = limit.rule(limit.metric)
+        if rules or not limit.metric or limit.column != "mean":
+            yield decided(rules, [table])
+        else:  # nothing counts in the metric
             where = "" if limit.category is None else f"category={limit.category}"
-            row = (rule.condition, where, None, None, None, 0, "fail", "no queries")
-            yield [rule], pl.DataFrame([row], TYPES, orient="row")
+            condition = limit.rule(limit.metric).condition
+            row = (condition, where, None, None, None, 0, "fail", "no queries")
+            yield pl.DataFrame([row], TYPES, orient="row")
 
 
-def _of_latencies(
-    limits: Sequence[Limit], seconds: Sequence[pl.Series | None]
-) -> tuple[list[Rule], pl.DataFrame]:
-    """Return limits of the latency of queries, such as its 95th percentile, and their verdicts."""
+def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series | None]) -> pl.DataFrame:
+    """Return the latencies of queries that have limits, such as their 95th percentile."""
     known = [each.cast(pl.Float64) for each in seconds if each is not None]
     every = pl.concat(known).drop_nulls() if known else pl.Series(dtype=pl.Float64)
     if every.is_empty():
@@ -150,21 +146,41 @@ def _of_latencies(
         raise ArgumentError("column 'latency' (`results`) has NaN or infinite numbers; use null")
     rows = []
     for limit in limits:
-        name = limit.metric
+        name = limit.metric.removeprefix(LATENCY)
         match = _LATENCIES.fullmatch(name)
-        if match is None:
-            raise ArgumentError(
-                "`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; "
-                f"found {name!r}"
-            )
+        if match is None or limit.category is not None:
+            known = "'mean', 'max' or percentiles such as 'p95'"
+            raise ArgumentError(f"`latency` limits {known}; found {limit.category or name!r}")
         share = None if match[1] is None else float(match[1]) / 100
         value = getattr(every, name)() if share is None else every.quantile(share, "linear")
-        rows.append({"metric": LATENCY + name, "mean": value, "queries": len(every)})
-    table = pl.DataFrame(rows).with_columns(low="mean", high="mean")
-    rules = [limit.rule(LATENCY + limit.metric) for limit in limits]
-    return rules, _without_interval(decided(rules, [table]))
+        rows.append({"category": None, "metric": limit.metric, "mean": value})
+    table = pl.DataFrame(rows).cast({"category": pl.String})
+    return table.with_columns(queries=pl.lit(len(every), pl.Int64), low="mean", high="mean")
 
 
-def _without_interval(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Return verdicts on numbers, whose interval is a point that is not shown."""
-    return verdicts.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("low", "high"))
+def expressions(
+    metrics: Any, golden: Golden, limits: Limits, conventions: Conventions
+) -> list[pl.Expr]:
+    """Return the metrics, and those of limits and of unanswerable queries."""
+    chosen = read_metrics(metrics, conventions)
+    for name in map(output_name, chosen):
+        is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
+        with suppress(ArgumentError):
+            is_metric = " where(" not in name and Rule.read(f"{name} >= 0") == Rule(name, ">=", 0)
+            if is_metric and not is_taken:
+                continue
+        raise ArgumentError(
+            f"metric {name!r} has the name of another column of the result, or of a part of a "
+            "rule; rename it with .alias()"
+        )
+    known = {"", *map(output_name, chosen)}
+    named = {
+        "floors": [each.metric for each in limits.floors],
+        "max_drop": [each.metric for each in limits.drops],
+        "metrics": [ABSTAINED, ANSWERED] if UNANSWERABLE in golden.queries["category"] else [],
+    }
+    for parameter, names in named.items():
+        others = [name for name in dict.fromkeys(names) if name not in known]
+        chosen += read_metrics(others, conventions, parameter) if others else []
+        known |= {*others}
+    return chosen

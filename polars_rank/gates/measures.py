@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN
-from polars_rank.conventions import Conventions, read_metrics
-from polars_rank.errors import ArgumentError
+from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gates.baseline import JUDGED, Baseline, definitions, today
 from polars_rank.gates.golden import ALL, Golden, Results
-from polars_rank.gates.rules import Rule
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import compare
 
@@ -31,8 +26,6 @@ ABSTAINED, ANSWERED = "abstained", "answered"
 MAIN = "ndcg@10"
 #: The end of the names of the values of a baseline.
 BEFORE = "_before"
-#: Columns of the tables of a gate.
-_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
 
 
 def main_metric(metrics: Sequence[str]) -> str:
@@ -40,51 +33,25 @@ def main_metric(metrics: Sequence[str]) -> str:
     return MAIN if MAIN in metrics else metrics[0]
 
 
-def expressions(
-    metrics: Any, named: Mapping[str, Sequence[Any]], conventions: Conventions
-) -> list[pl.Expr]:
-    """Return the metrics, and those that limits in parameters name and that are not among them."""
-    chosen = read_metrics(metrics, conventions)
-    for name in map(output_name, chosen):
-        is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
-        is_taken |= " where(" in name
-        with suppress(ArgumentError):
-            if not is_taken and Rule.read(f"{name} >= 0") == Rule(name, ">=", 0):
-                continue
-        raise ArgumentError(
-            f"metric {name!r} has the name of another column of the result, or of a part of a "
-            "rule; rename it with .alias()"
-        )
-    known = {"", *map(output_name, chosen)}
-    for parameter, limits in named.items():
-        others = [name for name in dict.fromkeys(x.metric for x in limits) if name not in known]
-        chosen += read_metrics(others, conventions, parameter) if others else []
-        known |= {*others}
-    return chosen
-
-
+@dataclass(frozen=True)
 class Measures:
     """The values of each query, averaged over repetitions."""
 
-    def __init__(
-        self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
-        conventions: Conventions,
-    ) -> None:  # fmt: skip
-        self.golden: Golden = golden
-        self.runs: Sequence[Results] = runs
-        self.conventions: Conventions = conventions
-        if golden.answerable.height < golden.queries.height:
-            known = {*map(output_name, metrics)}
-            more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
-            metrics = [*metrics, *(read_metrics(more, conventions) if more else ())]
-        self.expressions: Sequence[pl.Expr] = metrics
-        computed = definitions(metrics, conventions)
-        self.repetitions: list[pl.DataFrame] = [
-            self._values(each).with_columns(repetition=n) for n, each in enumerate(runs)
-        ]
+    golden: Golden
+    runs: Sequence[Results]
+    expressions: Sequence[pl.Expr]
+    conventions: Conventions
+
+    @cached_property
+    def repetitions(self) -> list[pl.DataFrame]:
+        """The values of each result file."""
+        return [self._values(each).with_columns(repetition=n) for n, each in enumerate(self.runs)]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
         columns = self.repetitions[0].columns
-        self.metrics: list[str] = [n for n in columns if n not in ("query", "repetition")]
-        self.definitions: dict[str, str] = {name: computed[name] for name in self.metrics}
+        return [name for name in columns if name not in ("query", "repetition")]
 
     @property
     def has_ties(self) -> bool:
@@ -92,12 +59,11 @@ class Measures:
         pairs = (each.run.select("query", "score") for each in self.runs)
         return any(each.is_duplicated().any() for each in pairs)
 
-    def with_ties(self, ties: str) -> Measures:
-        """Return the values in another order of tied documents, as if they were defined so."""
-        conventions = self.conventions.but(ties=ties)
-        other = Measures(self.golden, self.runs, self.expressions, conventions)
-        other.definitions = self.definitions
-        return other
+    @property
+    def definitions(self) -> dict[str, str]:
+        """What each metric means."""
+        found = definitions(self.expressions, self.conventions)
+        return {name: found[name] for name in self.metrics}
 
     def _values(self, run: Results) -> pl.DataFrame:
         """Return the values of one result file; null where a metric does not count."""
@@ -174,15 +140,13 @@ class Measures:
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
-    baseline: Baseline
     metrics: list[str]
     #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
     pairs: pl.DataFrame
 
     @classmethod
-    def of(cls, measures: Measures, baseline: Baseline) -> Change | None:
-        """Return the change of the metrics with the same definition; None if there is none."""
-        metrics = baseline.compared(measures.definitions)
+    def of(cls, measures: Measures, baseline: Baseline, metrics: list[str]) -> Change | None:
+        """Return the change of metrics with the same definition; None if there is none."""
         common = baseline.common(measures.golden).select("query", *metrics)
         both = measures.values.select("query", "category", *metrics).join(
             common, on="query", suffix=BEFORE
@@ -192,7 +156,7 @@ class Change:
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
+        return None if pairs.is_empty() or not metrics else cls(metrics, pairs)
 
     def without_outliers(self, share: float) -> Change:
         """Return the change without the share of the queries that differ most."""

@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
-from polars_rank._params import number, number_in, one_of
+from polars_rank._params import check_types, number, number_in, one_of
 from polars_rank.errors import ArgumentError, SourceError, number_of, short
 from polars_rank.io.files import read_toml
 from polars_rank.stats.comparison import COMPARISON
@@ -30,12 +31,9 @@ _RELATIVE = {
 _COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 #: The sign of the condition that a guard requires, by the sign of the loss that it names.
 _OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
-#: Invalid signs in rules, and the valid ones.
-_MISWRITTEN = {"=>": ">=", "=<": "<=", "\N{GREATER-THAN OR EQUAL TO}": ">=",
-               "\N{LESS-THAN OR EQUAL TO}": "<="}  # fmt: skip
 _RULE = re.compile(
     r"\s*+(?P<guard>not\s++)?(?P<subject>(?:(?P<column>[\w.-]+)\s*+\()?\s*+(?P<name>[^\s<>].*?)"
-    r"\s*+\)?)\s*+(?P<sign>>=|<=|>|<)\s*+(?P<bound>\S+?)(?P<percent>%?)\s*+"
+    r"\s*+\)?)(?<!=)\s*+(?P<sign>>=|<=|>|<)\s*+(?P<bound>\S+?)(?P<percent>%?)\s*+"
 )
 #: The end of a rule that restricts it to some rows: columns and values, which may be in quotes.
 _PAIR = r'([^=,"]+)=( *"[^"]*" *|[^,"]*)'
@@ -85,18 +83,10 @@ class Rule:
     _text: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.metric, (str, type(None))):
-            raise ArgumentError(
-                f"`metric` must be the name of a metric, or None; found {short(self.metric)}"
-            )
         one_of("sign", self.sign, tuple(_COMPARED))
         number("bound", self.bound)
-        if not isinstance(self.where, Mapping):
-            raise ArgumentError(
-                "`where` of a rule (`rules`) must be a dict of columns and values; "
-                f"found {short(self.where)}"
-            )
         one_of("column", self.column, tuple(COLUMNS))
+        check_types(type(self).__init__, vars(self))
         if COLUMNS[self.column].kind not in (COUNT, BOUND, ESTIMATE):
             decisive = ", ".join(repr(n) for n, each in COLUMNS.items() if each.kind == ESTIMATE)
             raise ArgumentError(
@@ -113,16 +103,9 @@ class Rule:
             given = {"rule": given}
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
         if unknown or not isinstance(given.get("rule"), str):
-            raise ArgumentError(
-                "a rule (`rules`) must be text, a dict of 'rule' and 'where', or a `Rule`; "
-                f"found {short(given)}"
-            )
+            expected = "text, a dict of 'rule' and 'where', or a `Rule`"
+            raise ArgumentError(f"a rule (`rules`) must be {expected}; found {short(given)}")
         text, where = _restricted(given["rule"].strip(), given.get("where") or {})
-        if wrong := [sign for sign in _MISWRITTEN if sign in text]:
-            raise ArgumentError(
-                f"invalid sign {wrong[0]!r} in the rule {text!r} (`rules`); use "
-                f"{_MISWRITTEN[wrong[0]]!r}"
-            )
         found = _RULE.fullmatch(text)
         bound = None if found is None else number_in(found["bound"])
         if found is None or bound is None:
@@ -257,47 +240,29 @@ def _restricted(text: str, where: Any) -> tuple[str, Any]:
     values = where.values() if isinstance(where, Mapping) else ()
     # Invalid bytes of a command line are surrogates.
     if re.search("[\ud800-\udfff]", "".join(map(str, (text, *values)))):
-        raise ArgumentError(
-            f"the rule {text!r} (`rules`) has characters that are not Unicode; write valid text"
-        )
+        raise ArgumentError(f"the rule {text!r} (`rules`) is not Unicode; write valid text")
     return text, where
 
 
 def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], str]:
     """Return the rules of a list or file, and the verdict for undecided ones."""
-    one_of("undecided", undecided, (None, "pass", "fail"))
     if isinstance(rules, (str, PathLike)):
-        rules, in_file = _rules_in(rules)
-        undecided = in_file if undecided is None else undecided
+        if _RULE.fullmatch(fspath(rules)) and not Path(rules).exists():
+            raise SourceError(f"`rules` {fspath(rules)!r} is not a file; pass rules as a list")
+        content = read_toml(rules, "rules")
+        if {*content} - {"rules", "undecided"} or not isinstance(content.get("rules"), list):
+            expected = "must have [[rules]] and optionally `undecided`"
+            raise ArgumentError(f"{fspath(rules)!r} {expected}; found {sorted(content)}")
+        rules = cast("Rules", content["rules"])
+        undecided = content.get("undecided") if undecided is None else undecided
     undecided = "fail" if undecided is None else undecided
     one_of("undecided", undecided, ("pass", "fail"))
-    if isinstance(rules, bytes) or not isinstance(rules, Sequence):
-        raise ArgumentError(
-            f"`rules` must be a list of rules or the path of a file; found {short(rules)}"
-        )
+    if not isinstance(rules, Sequence):
+        raise ArgumentError(f"`rules` must be a list or the path of a file; found {short(rules)}")
     read = [Rule.read(each) for each in rules]
     if not read:
         raise ArgumentError("`rules` is empty; pass at least one rule")
     return read, undecided
-
-
-def _rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
-    """Return the rules of a TOML file, and its verdict for undecided ones."""
-    try:
-        content = read_toml(path, "rules")
-    except SourceError as error:
-        if _RULE.fullmatch(fspath(path)) is None:
-            raise
-        raise SourceError(
-            f"`rules` {fspath(path)!r} is not a file; pass rules as a list"
-        ) from error
-    unknown = set(content) - {"rules", "undecided"}
-    if unknown or not isinstance(content.get("rules"), list):
-        raise ArgumentError(
-            f"{fspath(path)!r} must have [[rules]] and optionally `undecided`; "
-            f"found {sorted(content)}"
-        )
-    return content["rules"], content.get("undecided")
 
 
 def text_of(value: Any) -> str:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import polars as pl
 
-from polars_rank._params import F, one_of, public
-from polars_rank.errors import (
-    ArgumentError,
-    DataError,
-    GateFailed,
-    SchemaError,
-    hint,
-    number_of,
-    short,
-)
-from polars_rank.frames.tables import collected, is_path, lazy, schema_of
+from polars_rank._params import one_of, public
+from polars_rank.checks import refuse
+from polars_rank.errors import ArgumentError, GateFailed, SchemaError, hint
+from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.frames.typed_results import COUNT, NUMBER, TEXT, typed
 from polars_rank.gates.rules import COLUMNS, Rule, Rules, read_rules, text_of
 from polars_rank.stats.verdict_files import TYPES, WORST_FIRST, failing, in_words
@@ -35,23 +27,6 @@ _RESULTS = {
 }
 
 
-def _with_result(function: F) -> F:
-    """Return a function that raises `ArgumentError` if its first argument is a rule."""
-
-    @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        result = kwargs.get("result", args[0] if args else None)
-        for each in _as_list(result):
-            if isinstance(each, str) and not is_path(each):
-                raise ArgumentError(
-                    f"`result` is missing; pass it first: check(result, rules); found {short(each)}"
-                )
-        return function(*args, **kwargs)
-
-    return cast("F", checked)
-
-
-@_with_result
 @public
 def check(
     result: Any,
@@ -145,39 +120,28 @@ def check(
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
-    tables = [_table(each) for each in _as_list(result)]
+    tables = [_table(each) for each in (result if isinstance(result, (list, tuple)) else [result])]
     if not tables:
         raise ArgumentError("`result` is empty; pass at least one table")
     verdicts = decided(read, tables)
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
-        raise GateFailed(
-            f"{failed.height} of {verdicts.height} checks failed:\n{failures}", verdicts
-        )
+        number = f"{failed.height} of {verdicts.height} checks failed"
+        raise GateFailed(f"{number}:\n{failures}", verdicts)
     return verdicts
-
-
-def _as_list(result: Any) -> Sequence[Any]:
-    return result if isinstance(result, (list, tuple)) else [result]
 
 
 def _table(given: Any) -> pl.DataFrame:
     rows = lazy(given, "result")
     schema = schema_of(rows)
     if "queries" not in schema or "metric" not in schema or "needed" in schema:
-        raise SchemaError(
-            "`result` must be the result of pr.summarize, pr.compare or pr.leaderboard, with the "
-            "columns 'metric' and 'queries' and an interval"
-        )
+        raise SchemaError("`result` must be the result of pr.summarize, compare or leaderboard")
     types = {n: dtype for n, dtype in _RESULTS.items() if n != "value"}
     table = collected(typed(rows, "result", types))
+    remedy = "pass the whole result of pr.summarize or pr.compare"
     for name in ("metric", "queries"):
-        if count := table.get_column(name).null_count():
-            raise DataError(
-                f"column {name!r} (`result`) is null in {number_of(count, 'row')}; pass the whole "
-                "result of pr.summarize or pr.compare"
-            )
+        refuse(table, pl.col(name).is_null(), f"column {name!r} (`result`) is null", remedy)
     return table
 
 

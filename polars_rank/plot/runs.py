@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank._texts import visible, visible_text
+from polars_rank._texts import visible
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 
@@ -108,7 +108,7 @@ def harmless(text: str) -> str:
 
 def harmless_text(text: pl.Expr) -> pl.Expr:
     """Return an expression that applies `harmless` to a column."""
-    return visible_text(text).str.replace_all("<([/!])", f"<{_JOINER}$1")
+    return text.map_elements(harmless, pl.String)
 
 
 def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:

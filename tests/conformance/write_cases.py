@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from polars_rank._formats import FORMAT_VERSION
+from polars_rank._pages import FORMAT_VERSION
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS, Conventions

@@ -88,7 +88,7 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "no number of queries in check": (
         lambda: pr.check(SUMMARY.with_columns(queries=None), ["rr > 0"]),
         pr.errors.DataError,
-        r"column 'queries' \(`result`\) is null in 4 rows",
+        r"column 'queries' \(`result`\) is null \(rows: 4; the first: ",
     ),
     "half a query in check": (
         lambda: pr.check(SUMMARY.with_columns(queries=2.5), ["rr > 0"]),

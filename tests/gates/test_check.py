@@ -367,7 +367,7 @@ def test_files_that_are_wrong(tmp_path, text, error, message):
             {"rule": "ndcg@10 >= 0", "where": {"browser": "x"}},
             "no table has the metric and the columns",
         ),
-        ({"rule": "ndcg@10 >= 0", "where": "DE"}, "`where` of a rule .`rules`. must be"),
+        ({"rule": "ndcg@10 >= 0", "where": "DE"}, "`where` must be a mapping"),
         (3, "a rule .`rules`. must be text"),
     ],
 )
@@ -447,19 +447,20 @@ def test_markdown(tmp_path):
     assert lines[5] == "| fail | queries >= 100 | country=FR | 50 |  | 50 |"
 
 
-@pytest.mark.parametrize(("sign", "meant"), [("=>", ">="), ("=<", "<="), ("≥", ">="), ("≤", "<=")])
-def test_signs_that_rules_do_not_have(sign, meant):
+@pytest.mark.parametrize("sign", ["=>", "=<", "≥", "≤"])
+def test_signs_that_rules_do_not_have(sign):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
-    with pytest.raises(pr.errors.ArgumentError, match=f"invalid sign '{sign}'.*use '{meant}'"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match="invalid rule .* examples of rules: .* >= 0.4"
+    ):
         pr.check(SUMMARY, [rule])
 
 
 def test_a_rule_is_no_result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for given in (["difference >= 0"], [["rr >= 0.4"], "rules.toml"], ["no such file", ["rr > 0"]]):
-        with pytest.raises(pr.errors.ArgumentError, match="`result` is missing; pass it first"):
-            pr.check(*given)
+    with pytest.raises(pr.errors.ArgumentError, match="missing a required argument: `rules`"):
+        pr.check(["difference >= 0"])
     (tmp_path / "table").touch()
-    for path in ("table", "means.parquet"):
+    for path in ("table", "means.parquet", "no such file", "rr >= 0.4"):
         with pytest.raises(pr.errors.ArgumentError, match="`result` must be a table"):
             pr.check(path, ["rr > 0"])

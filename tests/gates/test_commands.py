@@ -160,7 +160,7 @@ def test_invalid_usage_exits_with_2(folder: Path, arguments: Any, text: str) -> 
     ("rules", "text"),
     [
         ("[rules]", "must have the table [gate]"),
-        ("[gate]\nmaxdrop = 1", "unknown key 'maxdrop'"),
+        ("[gate]\nmaxdrop = 1", "no parameter `maxdrop`. Did you mean `max_drop`"),
         ('[gate.floors]\n"recal@5" = 1', "recal"),
         ('[gate.floors]\n"recall@5" = "high"', "`floors['recall@5']` must be a number"),
         ("[gate.latency]\np95 = 1", "no column 'latency'"),

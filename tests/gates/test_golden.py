@@ -39,13 +39,16 @@ CATEGORIES = {"a": {"catgory": "x"}, "b": {"category": "x"}, "c": {"category": "
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        (CATEGORIES, "'catgory' instead of 'category' in 1 query, .*: 'a'; rename"),
-        ({**CATEGORIES, "b": {"catgory": "y"}}, "'catgory' .* in 2 queries, .*: 'a', 'b'; rename"),
+        (CATEGORIES, "1 query with the field 'catgory' instead of 'category', .*: 'a'$"),
+        ({**CATEGORIES, "b": {"catgory": "y"}}, "2 queries .* 'catgory' .*: 'a', 'b'$"),
         (
             dict.fromkeys("abc", {"catgory": "x"}),
-            "'catgory' .* in 3 queries, .*: 'a', 'b', 'c'; rename",
+            "3 queries .* 'catgory' .*: 'a', 'b', 'c'$",
         ),
-        ({**CATEGORIES, "a": {"class": "x"}}, "'class' instead of 'category' in 1 query"),
+        (
+            {**CATEGORIES, "a": {"class": "x"}},
+            "1 query with the field 'class' instead of 'category'",
+        ),
         (dict.fromkeys("abc", {"class": "x"}), None),
         (dict.fromkeys("abc", {"category": "x", "subcategory": "y"}), None),
         (dict.fromkeys("abc", {"category": "x"}) | {"a": {"note": "y"}}, None),
@@ -113,7 +116,7 @@ def test_categories_with_names_of_other_queries(name: str) -> None:
     judged = pl.DataFrame(
         {"query": ["a", "b", "c"], "doc": ["d1", "d2", None], "label": [1, 1, None]}
     )
-    with pytest.raises(pr.errors.DataError, match=f"category '{name}' .* of 1 query .*: 'b'"):
+    with pytest.raises(pr.errors.DataError, match=f"'b', category = '{name}'.; rename"):
         pr.gate(judged.with_columns(category=pl.Series(["x", name, "y"])), RESULTS)
     # A query without a relevant document has no category of its own.
     judged = judged.with_columns(category=pl.Series(["x", "y", name]))

@@ -109,7 +109,7 @@ def test_the_interval_of_the_row_decides(ends: Any, sign: str, verdict: str) -> 
         (("rr", ">=", float("nan")), "`bound` must be a number"),
         (("rr", ">=", 0, "std"), "no confidence interval"),
         (("rr", ">=", 0, "diference"), "`column` must be one of.*Did you mean 'difference'"),
-        (("rr", ">=", 0, "mean", "JP"), "`where` of a rule"),
+        (("rr", ">=", 0, "mean", "JP"), "`where` must be a mapping"),
     ],
 )
 def test_invalid_rules(arguments: Any, message: str) -> None:

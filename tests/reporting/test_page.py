@@ -627,7 +627,7 @@ def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
     ("rules", "error", "match"),
     [
         ([], pr.errors.ArgumentError, "`rules` is empty"),
-        (3, pr.errors.ArgumentError, "`rules` must be a list of rules or the path of a file"),
+        (3, pr.errors.ArgumentError, "`rules` must be a list or the path of a file"),
         ("ap >= 0.1", pr.errors.SourceError, "pass rules as a list"),
         (["what"], pr.errors.ArgumentError, "invalid rule"),
         (["rr >= 0.1"], pr.errors.ArgumentError, "metric 'rr' of the rule .* not found"),
