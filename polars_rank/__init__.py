@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.ranking import rank
     from polars_rank.explanation import explain, explain_difference
     from polars_rank.fusion.fuse import fuse
-    from polars_rank.fusion.parameters import Fusion
+    from polars_rank.fusion.methods import Fusion
     from polars_rank.fusion.tuning import tune_fusion
     from polars_rank.gates.gate import gate
     from polars_rank.gates.rules import Rule
@@ -232,7 +232,7 @@ _SUBMODULES = (
 #: what it calls. Metrics are in `metrics`.
 _MODULES = {
     "Conventions": "conventions",
-    "Fusion": "fusion.parameters",
+    "Fusion": "fusion.methods",
     "Metric": "metrics.metric",
     "Ranking": "namespace",
     "Rule": "gates.rules",
