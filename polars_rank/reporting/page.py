@@ -24,7 +24,7 @@ from polars_rank.io.inputs import first_names
 from polars_rank.io.outputs import new_file
 from polars_rank.io.temporary import temporary_folder
 from polars_rank.plot.drawing import altair
-from polars_rank.plot.runs import BRIGHTER
+from polars_rank.plot.run_styles import BRIGHTER
 from polars_rank.reporting.charts import chart_context
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS

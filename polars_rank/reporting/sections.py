@@ -18,7 +18,7 @@ from polars_rank.errors import short
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.plot.runs import NEUTRAL
+from polars_rank.plot.run_styles import NEUTRAL
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import percent, whole_text
