@@ -6,11 +6,12 @@ import copyreg
 import re
 import sys
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import FrameType
 
 __all__ = [
@@ -144,7 +145,9 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
     warning = kind(message)
-    if frame is None:  # without a registry, Python shows every warning
+    if _RECORDS:
+        _RECORDS[-1].append(warning)
+    elif frame is None:  # without a registry, Python shows every warning
         warnings.warn_explicit(warning, None, "sys", 1)
     else:
         registry = frame.f_globals.setdefault("__warningregistry__", {})
@@ -152,8 +155,23 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
         warnings.warn_explicit(warning, None, file, line, registry=registry)
 
 
-#: The number of warnings so far.
+#: The number of warnings so far, and the lists of warnings that are recorded.
 _WARNINGS = [0]
+_RECORDS: list[list[RankWarning]] = []
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[RankWarning]]:
+    """Record the warnings of a block, in all threads, instead of issuing them.
+
+    `warnings.catch_warnings` would also change the filters of other threads.
+    """
+    record: list[RankWarning] = []
+    _RECORDS.append(record)
+    try:
+        yield record
+    finally:
+        _RECORDS[:] = [each for each in _RECORDS if each is not record]
 
 
 def number_of_warnings() -> int:
