@@ -27,7 +27,7 @@ from polars_rank.evaluation.ranking import rank as rank
 from polars_rank.explanation import explain as explain
 from polars_rank.explanation import explain_difference as explain_difference
 from polars_rank.fusion.fuse import fuse as fuse
-from polars_rank.fusion.parameters import Fusion as Fusion
+from polars_rank.fusion.methods import Fusion as Fusion
 from polars_rank.fusion.tuning import tune_fusion as tune_fusion
 from polars_rank.gates.gate import gate as gate
 from polars_rank.gates.rules import Rule as Rule

@@ -15,7 +15,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import run_number
-from polars_rank.errors import DataError, Finding, warn
+from polars_rank.errors import DataError, Finding, warning
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
@@ -107,6 +107,8 @@ def raise_failed(
     warns = any(check.warns for check in checks)
     flagged = table.with_columns(run_number().alias(_RUN)) if warns else table
 
+    issue = warning()
+
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         numbers = batch.get_column(FAILED)
         if not numbers.max():
@@ -128,7 +130,7 @@ def raise_failed(
             if number not in of_run:  # one warning for all batches
                 of_run.add(number)
                 where_text = f"; as in {where}" if where else ""
-                warn(failing.message + where_text)
+                issue(failing.message + where_text)
         return batch
 
     checked = flagged.map_batches(check, validate_output_schema=False, streamable=True)

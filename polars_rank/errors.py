@@ -5,12 +5,14 @@ from __future__ import annotations
 import copyreg
 import sys
 import warnings
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import FrameType
 
 __all__ = [
@@ -124,29 +126,59 @@ class UnmatchedIds(RankWarning):
     """Ids of rankings and judgments that never match; commands raise it as an error."""
 
 
+#: The warnings that are recorded in this context, instead of being issued.
+RECORD: ContextVar[list[RankWarning] | None] = ContextVar("RECORD", default=None)
+#: Whether the plan that is being built in this context may be run for the rows of other tables: it
+#: may not if building it warns, or if it remembers what it finds in its table.
+REUSABLE = ContextVar("REUSABLE", default=True)
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[RankWarning]]:
+    """Record the warnings of a block, and of the plans that are built in it."""
+    record: list[RankWarning] = []
+    token = RECORD.set(record)
+    try:
+        yield record
+    finally:
+        RECORD.reset(token)
+
+
 def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
-    """Issue a `RankWarning` for the line of code that called polars_rank or Polars.
+    """Issue a `RankWarning` for the line of code that called polars_rank or Polars."""
+    REUSABLE.set(False)
+    warning()(message, kind)
+
+
+def warning() -> Callable[..., None]:
+    """Return what issues the warnings of a plan that is built in this context.
+
+    Plans run in threads of Polars, which have other contexts.
+    """
+    return partial(_issue, RECORD.get())
+
+
+def _issue(
+    record: list[RankWarning] | None, message: str, kind: type[RankWarning] = RankWarning
+) -> None:
+    """Record a warning, or issue it.
 
     Python shows equal warnings of a line once. The line is unknown in threads of Polars, which
     collect lazy results. There, every warning is shown; otherwise Python would attribute all of
     them to one line, and show only the first.
     """
-    REUSABLE.set(False)
+    if record is not None:
+        record.append(kind(message))
+        return
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
-    warning = kind(message)
     if frame is None:  # without a registry, Python shows every warning
-        warnings.warn_explicit(warning, None, "sys", 1)
+        warnings.warn_explicit(kind(message), None, "sys", 1)
     else:
         registry = frame.f_globals.setdefault("__warningregistry__", {})
         file, line = frame.f_code.co_filename, frame.f_lineno
-        warnings.warn_explicit(warning, None, file, line, registry=registry)
-
-
-#: Whether the plan that is being built in this context may be run for the rows of other tables: it
-#: may not if building it warns, or if it remembers what it finds in its table.
-REUSABLE = ContextVar("REUSABLE", default=True)
+        warnings.warn_explicit(kind(message), None, file, line, registry=registry)
 
 
 def _package(frame: FrameType) -> str:

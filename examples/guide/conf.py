@@ -28,7 +28,7 @@ from sphinx.transforms import SphinxTransform
 import polars_rank as pr
 from polars_rank.conventions import PRESETS
 from polars_rank.plot.drawing import config
-from polars_rank.plot.runs import BRIGHTER
+from polars_rank.plot.run_styles import BRIGHTER
 
 HERE = Path(__file__).parent
 #: Families of metrics and their metrics, as on the page of metrics.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -17,7 +15,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions, read_metrics
 from polars_rank.definitions import Definition
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
-from polars_rank.errors import DataError, RankWarning, number_of, short, warn
+from polars_rank.errors import DataError, number_of, recorded_warnings, short, warn
 from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import Reads, in_rank_order, ranked_table
@@ -53,7 +51,7 @@ _ROUNDING = 1e-9
 #: Whether a row of the result has bounds.
 _IS_BOUNDS = (pl.col("choice") == "unjudged") & (pl.col("value") == "bounds")
 #: Ignores the warnings of other choices, which are those about the choices as made.
-_silent = partial(warnings.catch_warnings, action="ignore", category=RankWarning)
+_silent = recorded_warnings
 RESULT: dict[str, pl.DataType] = {
     "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
     "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),

@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank._params import OWN, described
 from polars_rank.checks import Check, with_check
 from polars_rank.columns import RUN, RUNS, Columns, is_relevant
-from polars_rank.errors import Finding, number_of, warn
+from polars_rank.errors import Finding, number_of, warning
 from polars_rank.evaluation.order import CONFLICT
 
 
@@ -218,11 +218,12 @@ def with_run_warning(
         return results
     column = pl.col(unnamed)
     several = rows.select(column.min() != column.max())
+    issue = warning()
 
     def check(facts: pl.DataFrame) -> None:
         for name in unnamed:
             if facts.get_column(name).any():
-                warn(
+                issue(
                     f"{table} has several values of the column {name!r}, which no parameter names; "
                     f"if it identifies runs, pass run={name!r}; if not, pass run=None"
                 )

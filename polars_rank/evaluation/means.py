@@ -17,7 +17,7 @@ from polars_rank._polars import run_number
 from polars_rank.checks import Check, failed, raise_failed, with_check
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.definitions import Definition
-from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warn
+from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warning
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
@@ -344,6 +344,8 @@ def with_empty_warning(rankings: pl.LazyFrame, log: Log) -> pl.LazyFrame:
             counts.setdefault(batch.item(0, _EXECUTION), []).append(of_runs)
         return batch.drop(_EXECUTION)
 
+    issue = warning()
+
     def check(_: pl.DataFrame) -> None:
         if not counts:
             return
@@ -353,7 +355,7 @@ def with_empty_warning(rankings: pl.LazyFrame, log: Log) -> pl.LazyFrame:
         found = of_runs.filter(2 * pl.col(RETRIEVED) < pl.col("queries"))
         if not found.is_empty():
             where = found.select(*runs, "queries").row(0, named=True)
-            warn(f"{_EMPTY}; as in {where}")
+            issue(f"{_EMPTY}; as in {where}")
 
     counted = rankings.with_columns(run_number().alias(_EXECUTION)).map_batches(
         count, schema=rankings.collect_schema(), streamable=True

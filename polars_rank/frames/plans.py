@@ -96,7 +96,8 @@ def key_of(
 ) -> Hashable | None:
     """Return what a plan depends on; None if an option may change without a new value."""
     objects: list[object] = []
-    if options.get("progress") or not _is_constant([*options.values()], objects):
+    records = options.get("progress") or errors.RECORD.get() is not None
+    if records or not _is_constant([*options.values()], objects):
         return None
     schema, ids = tuple(table.schema.items()), tuple(map(id, objects))
     return function, schema, declared_order(table), repr(options), ids

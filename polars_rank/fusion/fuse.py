@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import polars as pl
 from polars import selectors as cs
-from polars.io.plugins import register_io_source
 
 from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import FewRows, is_sorted_by
@@ -23,8 +21,8 @@ from polars_rank.evaluation.ranking import TIES
 from polars_rank.frames.batches import by_ranking, merged
 from polars_rank.frames.engines import Mergeable, Separable
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.fusion.parameters import Fusion, read_fusion
-from polars_rank.fusion.plan import FUSED, HIGHEST, LABEL, LOWEST_LABEL, Plan
+from polars_rank.fusion.combination import FUSED, HIGHEST, LABEL, LOWEST_LABEL, Combination
+from polars_rank.fusion.methods import Fusion, read_fusion
 
 
 @framed
@@ -156,7 +154,6 @@ def fuse(
     fusion = read_fusion(method)
     fusion.check_weights()
     one_of("ties", ties, (None, *TIES))
-    runs = Runs(run, [*(fusion.weights or ())], name if keep_runs else None)
     roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
     queries, groups = names("query", query), without_run(names("by", by), run)
     order = [*groups, *queries]
@@ -164,7 +161,9 @@ def fuse(
     def fused(frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the result without the check of the runs of the whole table."""
         log, columns = columns_of_runs(frame, roles)
-        plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
+        plan = Combination(
+            fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs
+        )
         keys, table = Keys.of(columns), log
         if not isinstance(log, FewRows) and is_sorted_by(log, [*columns.by, run, *columns.query]):
             read = {name for value in plan.inputs for name in value.meta.root_names()}
@@ -187,17 +186,33 @@ def fuse(
             *([LABEL.alias(label)] if label == columns.label else []),
         )
 
+    def runs_of(log: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the runs of a log as text.
+
+        They are read by a plan of their own: in one plan, Polars would scan the log once, and hold
+        the rows that the fusion has not yet read.
+        """
+        runs = log.select(pl.col(run).cast(pl.String).unique())
+        return pl.defer(lambda: runs.collect(engine="streaming"), schema={run: pl.String})
+
+    def check(table: pl.DataFrame) -> None:
+        found = table.to_series().drop_nulls().sort().to_list()
+        check_runs(run, found, fusion.weights or (), name if keep_runs else None)
+
+    def checked(runs: pl.LazyFrame) -> pl.LazyFrame:
+        """Return no rows, after the check of all runs at once."""
+        return with_check(runs.clear(), runs.map_batches(lambda table: table), check)
+
     def whole(log: pl.LazyFrame) -> pl.LazyFrame:
         result = fused(log)
-        checked = with_check(result, runs.read(log), runs)
+        found = with_check(result, runs_of(log), check)
         # Polars does not know that the check adds no rows.
         if not is_sorted_by(result, order):
-            return checked
+            return found
         # Without the runs, there is one run.
-        return checked.set_sorted(order if keep_runs else [*groups, run, *queries])
+        return found.set_sorted(order if keep_runs else [*groups, run, *queries])
 
-    check = Mergeable((), runs.read, pl.LazyFrame.unique, runs.checked)
-    return Separable(queries, fused, check, whole)
+    return Separable(queries, fused, Mergeable((), runs_of, pl.LazyFrame.unique, checked), whole)
 
 
 def columns_of_runs(
@@ -239,54 +254,23 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
     return checks
 
 
-@dataclass(frozen=True)
-class Runs:
-    """The check of the runs of a table."""
+def check_runs(
+    column: str, runs: Sequence[str], weighted: Iterable[str] = (), name: str | None = None
+) -> None:
+    """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters.
 
-    column: str
-    #: The runs that have a weight; none without weights.
-    weighted: Sequence[str]
-    #: The name of the fused run, if the result also has the runs.
-    name: str | None
-
-    def read(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the runs of a log as text.
-
-        They are read by a plan of their own: in one plan, Polars would scan the log once, and hold
-        the rows that the fusion has not yet read.
-        """
-        runs = log.select(pl.col(self.column).cast(pl.String).unique())
-
-        def read(*_: Any) -> Iterator[pl.DataFrame]:
-            yield runs.collect(engine="streaming")
-
-        return register_io_source(read, schema={self.column: pl.String})
-
-    def checked(self, runs: pl.LazyFrame) -> pl.LazyFrame:
-        """Return no rows, after the check of the runs."""
-
-        def check(table: pl.DataFrame) -> pl.DataFrame:
-            self(table)
-            return table.clear()
-
-        return runs.map_batches(check)  # all runs at once
-
-    def __call__(self, table: pl.DataFrame) -> None:
-        """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters."""
-        runs = table.to_series().drop_nulls().sort().to_list()
-        unknown = [run for run in self.weighted if run not in runs]
-        if unknown:
-            raise DataError(
-                f"run {unknown[0]!r} (`weights`) not found in column {self.column!r}; available: "
-                f"{', '.join(map(repr, runs))}.{hint(unknown[0], runs)}"
-            )
-        if len(runs) < 2:
-            only = f"only the run {runs[0]!r}" if runs else "no runs"
-            raise DataError(
-                f"column {self.column!r} (`run`) has {only}; pass the rankings of several runs"
-            )
-        if self.name in runs:
-            raise DataError(
-                f"column {self.column!r} (`run`) has a run {self.name!r}; choose another `name` "
-                "for the fused run"
-            )
+    `weighted` are runs that have a weight, and `name` is that of a run of the result.
+    """
+    unknown = [run for run in weighted if run not in runs]
+    if unknown:
+        raise DataError(
+            f"run {unknown[0]!r} (`weights`) not found in column {column!r}; available: "
+            f"{', '.join(map(repr, runs))}.{hint(unknown[0], runs)}"
+        )
+    if len(runs) < 2:
+        only = f"only the run {runs[0]!r}" if runs else "no runs"
+        raise DataError(f"column {column!r} (`run`) has {only}; pass the rankings of several runs")
+    if name in runs:
+        raise DataError(
+            f"column {column!r} (`run`) has a run {name!r}; choose another `name` for the fused run"
+        )

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import polars as pl
-from polars.io.plugins import register_io_source
 
-from polars_rank._params import OWN, Names, free, integer, used_twice
+from polars_rank._params import Names, free, integer, is_number, used_twice
 from polars_rank.conventions import (
     POLARS_RANK,
-    Conventions,
     ConventionsLike,
     Definitions,
     named,
     read_metrics,
 )
 from polars_rank.diagnostics.bounds import known_bounds
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, short
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.frames.batches import requested
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.fusion.candidates import Candidates, Choices
+from polars_rank.fusion.cross_validation import (
+    CANDIDATE,
+    PROCEDURE,
+    TUNED,
+    UNWEIGHTED,
+    CrossValidation,
+)
 from polars_rank.fusion.fuse import columns_of_runs
-from polars_rank.fusion.procedures import CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED, Folds, Log
+from polars_rank.fusion.methods import Fusion, read_fusion
 from polars_rank.metrics.metric import cutoff
+from polars_rank.metrics.names import output_name
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare
+from polars_rank.stats.results import deferred
 from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
 
-_UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
+#: One method, whose weights are tuned, or several methods.
+Candidates: TypeAlias = "str | Fusion | Sequence[str | Fusion]"
+
+#: The default step of the weights of a method.
+_STEP = 0.1
+_UNJUDGED = "unjudged"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
     "metric": pl.String(),
@@ -214,230 +225,186 @@ def tune_fusion(
     Varma & Simon, Bias in error estimation when using cross-validation for model selection, 2006.
     """
     integer("folds", folds, 2)
-    roles = {"run": run, "query": query, "doc": doc, "score": score, "label": label}
-    choices = Choices.of(candidates, step)
+    methods, steps = _read_candidates(candidates, step)
     chosen = named(conventions).but(**definitions)
-    tuning, groups = _tuning(log, metric, choices, roles, by, cluster, chosen)
-
-    def procedures(group: Log) -> pl.DataFrame:
-        return _procedures(Folds(group, folds))
-
-    if curve:
-        return _by_group(log, tuning, groups, _curve, _CURVE)
-    return _by_group(log, tuning, groups, procedures, _PROCEDURES)
-
-
-def _tuning(
-    log: pl.LazyFrame,
-    metric: str | pl.Expr,
-    choices: Choices,
-    roles: Mapping[str, Any],
-    by: Names | None,
-    cluster: Names | None,
-    conventions: Conventions,
-) -> tuple[Log, tuple[str, ...]]:
-    """Return checked parameters, and the columns of groups; nothing is read."""
-    metrics = read_metrics(metric, conventions, "metric")
+    metrics = read_metrics(metric, chosen, "metric")
     if len(metrics) != 1:
         raise ArgumentError(f"`metric` must be one metric; found {len(metrics)}")
     require_scipy()
 
     schema = schema_of(log)
-    _, columns = columns_of_runs(log, {**roles, "by": by, "cluster": cluster}, optional=())
+    roles = {
+        "run": run, "query": query, "doc": doc, "score": score, "label": label, "by": by,
+        "cluster": cluster,
+    }  # fmt: skip
+    _, columns = columns_of_runs(log, roles, optional=())
     groups, units = columns.by, columns.roles["cluster"]
     for column in {*groups} & {*units}:
         raise used_twice(column, "by", "cluster")
     free(groups, [*_PROCEDURES, *_CURVE])
-    others = [*columns.keys, str(columns.doc), columns.score, columns.label]
-    free(others, [CANDIDATE, PROCEDURE], "query")
+    of_rankings = [*columns.keys, str(columns.doc), columns.score, columns.label]
+    free(of_rankings, [CANDIDATE, PROCEDURE], "query")
     # Groups are tuned one by one, without the columns of their keys, which may be null.
     columns = columns._replace(by=())
-    tuning = Log(columns, roles["run"], metrics[0], choices, units, conventions)
+    tuning = CrossValidation(columns, run, metrics[0], methods, steps, units, folds, chosen)
     # The plans check the parameters that are left.
     read = [*columns.pair, columns.score, columns.label]
     empty = pl.LazyFrame(schema={CANDIDATE: pl.UInt32, **{name: schema[name] for name in read}})
-    values = per_query(empty, tuning.metric, by=CANDIDATE, **tuning.names, conventions=conventions)
+    values = per_query(empty, metrics[0], by=CANDIDATE, **tuning.names, conventions=chosen)
     variables(schema_of(values), metrics, "metric")
-    aggregate = conventions.aggregate(metrics[0])
+    aggregate = chosen.aggregate(metrics[0])
     if aggregate != "mean":
         kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
         raise ArgumentError(
-            f"`metric` must be a mean over queries; {tuning.variable.name!r} is a {kind}"
+            f"`metric` must be a mean over queries; {output_name(metrics[0])!r} is a {kind}"
         )
-    if conventions.counts_as(metrics[0]) == "null":
+    if chosen.counts_as(metrics[0]) == "null":
         raise ArgumentError(
             "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
         )
-    return tuning, groups
+    table_of, types = (_curve, _CURVE) if curve else (_procedures, _PROCEDURES)
+    types = {**{name: schema[name] for name in groups}, **types}
+    rows = log.select([*dict.fromkeys([*groups, run, *read, *units])])
+    return deferred(lambda: _by_group(rows, groups, tuning, table_of, types), types)
+
+
+def _read_candidates(
+    candidates: Candidates, step: float | None
+) -> tuple[Sequence[Fusion], int | None]:
+    """Return the methods, and the number of steps of weights from 0 to 1 if weights are tuned."""
+    is_one = isinstance(candidates, (str, Fusion))
+    if not is_one and not isinstance(candidates, Sequence):
+        raise ArgumentError(
+            "`candidates` must be a method, such as \"sum(normalize='min_max')\", or a list "
+            f"of methods; found {short(candidates)}"
+        )
+    if not is_one and not candidates:
+        raise ArgumentError("`candidates` is empty; pass methods, such as 'rrf(k=10)'")
+    given = {"`candidates`": candidates}
+    if not is_one:
+        given = {f"`candidates`[{index}]": each for index, each in enumerate(candidates)}
+    methods = [read_fusion(each, argument) for argument, each in given.items()]
+    if is_one and not methods[0].has_free_weights:
+        problem = "already has weights" if methods[0].weights else "has no weights"
+        raise ArgumentError(
+            "`candidates` is one method, whose weights would be tuned, but "
+            f"{str(methods[0])!r} {problem}; pass a list of methods"
+        )
+    if step is None and not is_one:
+        for argument, method in zip(given, methods, strict=True):
+            method.check_weights(argument)
+        return methods, None
+    step = _STEP if step is None else step
+    steps = round(1 / step) if is_number(step) and 0 < step <= 1 else 0
+    if not steps or not math.isclose(steps * step, 1, rel_tol=1e-9):
+        raise ArgumentError(f"`step` must divide 1, such as 0.1, 0.05 or 0.25; found {short(step)}")
+    return methods, steps
 
 
 def _by_group(
-    log: pl.LazyFrame,
-    tuning: Log,
-    by: tuple[str, ...],
-    table: Callable[[Log], pl.DataFrame],
+    rows: pl.LazyFrame,
+    by: Sequence[str],
+    tuning: CrossValidation,
+    table_of: Callable[[CrossValidation], pl.DataFrame],
     schema: Mapping[str, Any],
-) -> pl.LazyFrame:
-    """Return the tables of all groups. The log is read into memory when they are collected.
-
-    They are a source and not a callback of a plan, because other plans are collected.
-    """
-    columns, types = tuning.columns, schema_of(log)
-    read = [*by, *columns.pair, tuning.run, columns.score, columns.label, *tuning.cluster]
-    rows = log.select([*dict.fromkeys(read)])
-    schema = pl.Schema({**{name: types[name] for name in by}, **schema})
-
-    def tables() -> Iterator[pl.DataFrame]:
-        everything = rows.collect(engine="streaming")
-        groups = everything.sort(by, maintain_order=True).partition_by(by) if by else [everything]
-        for group in groups:
-            key = group.select(by).head(1)
-            try:
-                of_group = table(replace(tuning, rows=group.drop(by)))
-            except DataError as error:
-                if not by:
-                    raise
-                raise DataError(f"{error}; in the group {key.row(0, named=True)}") from None
-            yield key.join(of_group, how="cross") if by else of_group
-
-    def source(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        _batch_size: int | None,
-    ) -> Iterator[pl.DataFrame]:
-        yield from requested(tables(), with_columns, predicate, n_rows)
-
-    return register_io_source(source, schema=schema, explain_name="TUNING OF A FUSION")
+) -> pl.DataFrame:
+    """Return the tables of all groups. The log is read into memory."""
+    log = rows.collect(engine="streaming")
+    tables = [pl.DataFrame(schema=schema)]
+    for group in log.sort(by, maintain_order=True).partition_by(by) if by else [log]:
+        key = group.select(by).head(1)
+        try:
+            table = table_of(replace(tuning, rows=group.drop(by)))
+        except DataError as error:
+            if not by:
+                raise
+            raise DataError(f"{error}; in the group {key.row(0, named=True)}") from None
+        tables.append(key.join(table, how="cross") if by else table)
+    return pl.concat(tables)
 
 
-def _procedures(folds: Folds) -> pl.DataFrame:
+def _procedures(group: CrossValidation) -> pl.DataFrame:
     """Return one row per procedure of a group."""
-    log = folds.log
-    runs = log.runs
-    values = folds.held_out()
-    means = _summary(folds.corrected(values), log, PROCEDURE)
-    lower = log.variable.lower_is_better
+    label, runs = group.columns.label, group.runs
+    if not group.rows.get_column(label).count():
+        raise DataError(f"column {label!r} (`label`) has no labels; join the judgments first")
+    values = group.held_out()
+    means = _means(group, group.corrected(values), PROCEDURE)
     singles = means.filter(pl.col(PROCEDURE).is_in(runs)).drop_nulls("mean")
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
-    best = singles.sort("mean", PROCEDURE, descending=[not lower, False])[PROCEDURE][0]
-    differences = _differences(folds, values, best)
-    unweighted = str(log.choices.unweighted(runs))
-    texts = [str(log.candidates[number]) for number in (folds.winner, *folds.chosen)]
-    order = pl.DataFrame(
+    order = [not group.lower_is_better, False]
+    best = singles.sort("mean", PROCEDURE, descending=order).item(0, PROCEDURE)
+    compared = compare(
+        _counted(group, group.corrected(values, best)), group.metric, baseline=best, run=PROCEDURE,
+        query=group.keys, cluster=group.cluster or None, correction=False,
+    )  # fmt: skip
+    differences = compared.select(
+        PROCEDURE, "difference", "p_value", difference_low="low", difference_high="high"
+    )
+    texts = [str(group.candidates[number]) for number in (group.winner, *group.chosen)]
+    procedures = pl.DataFrame(
         {
             PROCEDURE: [TUNED, UNWEIGHTED, *runs],
-            "method": [texts[0], unweighted, *[None] * len(runs)],
+            "method": [texts[0], str(group.unweighted), *[None] * len(runs)],
             "by_fold": [texts[1:], *[None] * (1 + len(runs))],
         },
         {name: _PROCEDURES[name] for name in (PROCEDURE, "method", "by_fold")},
     )
-    return (
-        order.join(means, on=PROCEDURE, how="left", maintain_order="left")
-        .join(differences, on=PROCEDURE, how="left", maintain_order="left")
-        .join(_unjudged(folds, best), on=PROCEDURE, how="left", maintain_order="left")
-        .select(pl.col(name).cast(dtype) for name, dtype in _PROCEDURES.items())
-    )
+    for table in (means, differences, _unjudged(group, best)):
+        procedures = procedures.join(table, on=PROCEDURE, how="left", maintain_order="left")
+    return procedures.select(pl.col(name).cast(dtype) for name, dtype in _PROCEDURES.items())
 
 
-def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
-    """Return the differences of the procedures from the best single run.
-
-    "tuned" often has all weight on one run. There is nothing to test then, or to warn about.
-    """
-    log = folds.log
-    value = log.variable.value
-    of_best = values.filter(pl.col(PROCEDURE) == best).select(*log.keys, value.alias(_BEST))
-    is_equal = value.eq_missing(pl.col(_BEST)).all()
-    equal = (
-        values.join(of_best, on=log.keys, how="left", nulls_equal=True)
-        .group_by(PROCEDURE)
-        .agg(is_equal.alias(_EQUAL))
-        .filter(_EQUAL, pl.col(PROCEDURE) != best)
-        .get_column(PROCEDURE)
-    )
-    if TUNED not in equal:
-        values = folds.corrected(values, best)
-    tested = compare(
-        _counted(values, log), log.metric.alias(log.variable.name), baseline=best, run=PROCEDURE,
-        query=log.keys, cluster=log.cluster or None, correction=False,
-    ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
-    tested = _within_range(tested, log, is_difference=True)
-    return tested.rename({"low": "difference_low", "high": "difference_high"})
-
-
-def _within_range(table: pl.DataFrame, log: Log, *, is_difference: bool = False) -> pl.DataFrame:
-    """Return intervals that do not leave the range of the metric, as corrected values may."""
-    if (known := log.variable.bounds) is None:
-        return table
-    low, high = known
-    ends = (low - high, high - low) if is_difference else known
-    return table.with_columns(pl.col("low", "high").clip(*ends))
-
-
-def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
+def _unjudged(group: CrossValidation, best: str) -> pl.DataFrame:
     """Return the number of unjudged documents, and whether their labels may reverse an order."""
-    log, documents = folds.log, folds.documents()
-    at = cutoff(log.metric)
+    documents, conventions = group.documents_of_procedures(), group.conventions
+    at = cutoff(group.metric)
+    options: dict[str, Any] = {"by": PROCEDURE, **group.names}
     is_top = pl.col("rank").is_not_null() if at is None else pl.col("rank") <= at
-    conventions = named(log.conventions)
+    count = (pl.col(group.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
     every = conventions.but(unjudged="nonrelevant")
-    count = (pl.col(log.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
-    counts = (
-        per_query(documents, count, by=PROCEDURE, **log.names, conventions=every)
-        .group_by(PROCEDURE)
-        .agg(pl.col(_UNJUDGED).sum())
-    )
+    counts = per_query(documents, count, **options, conventions=every)
+    counts = counts.group_by(PROCEDURE).agg(pl.col(_UNJUDGED).sum())
     bounds = None
     if conventions.unjudged != "removed":
-        names = {"by": PROCEDURE, **log.names}
-        bounds = known_bounds(documents.lazy(), log.metric, **names, conventions=conventions)
+        bounds = known_bounds(documents.lazy(), group.metric, **options, conventions=conventions)
     if bounds is None:
         return counts.with_columns(reversible=pl.lit(None, dtype=pl.Boolean))
-    limits = {name: (low, high) for name, low, high in
-              bounds.select(PROCEDURE, "low", "high").iter_rows()}  # fmt: skip
-
-    def reversible(name: str) -> bool | None:
-        (low, high), (other_low, other_high) = limits[name], limits[TUNED if name == best else best]
-        if None in (low, high, other_low, other_high):
-            return None
-        has_unjudged = low < high or other_low < other_high
-        return bool(has_unjudged and low <= other_high and other_low <= high)
-
-    flags = pl.DataFrame(
-        {PROCEDURE: [*limits], "reversible": [reversible(name) for name in limits]},
-        {PROCEDURE: pl.String, "reversible": pl.Boolean},
-    )
-    return counts.join(flags, on=PROCEDURE)
+    limits = {name: ends for name, *ends in bounds.select(PROCEDURE, "low", "high").iter_rows()}
+    reversible = {}
+    for name, (low, high) in limits.items():
+        other_low, other_high = limits[TUNED if name == best else best]
+        if None not in (low, high, other_low, other_high):
+            has_unjudged = low < high or other_low < other_high
+            reversible[name] = has_unjudged and low <= other_high and other_low <= high
+    flag = pl.col(PROCEDURE).replace_strict(reversible, default=None, return_dtype=pl.Boolean)
+    return counts.with_columns(reversible=flag)
 
 
-def _curve(log: Log) -> pl.DataFrame:
+def _curve(group: CrossValidation) -> pl.DataFrame:
     """Return one row per candidate of a group."""
-    numbers = range(len(log.candidates))
-    means = pl.concat(_summary(values, log, CANDIDATE) for values in log.values(numbers))
+    numbers = range(len(group.candidates))
+    means = pl.concat(_means(group, values, CANDIDATE) for values in group.values(numbers))
     texts = pl.DataFrame(
-        {CANDIDATE: numbers, "method": [*map(str, log.candidates)]},
+        {CANDIDATE: numbers, "method": [*map(str, group.candidates)]},
         {CANDIDATE: pl.UInt32, "method": pl.String},
     )
-    return (
-        texts.join(means, on=CANDIDATE, how="left", maintain_order="left")
-        .select(pl.col(name).cast(dtype) for name, dtype in _CURVE.items())
-    )  # fmt: skip
+    curve = texts.join(means, on=CANDIDATE, how="left", maintain_order="left")
+    return curve.select(pl.col(name).cast(dtype) for name, dtype in _CURVE.items())
 
 
-def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
+def _means(group: CrossValidation, values: pl.DataFrame, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
-    table = summarize(
-        _counted(values, log), log.metric.alias(log.variable.name), run=run, query=log.keys,
-        cluster=log.cluster or None,
+    return summarize(
+        _counted(group, values), group.metric, run=run, query=group.keys,
+        cluster=group.cluster or None,
     ).select(run, "metric", "mean", "low", "high", "queries")  # fmt: skip
-    return _within_range(table, log)
 
 
-def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:
+def _counted(group: CrossValidation, values: pl.DataFrame) -> pl.DataFrame:
     """Return the values that count, with the columns of runs and queries."""
     kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
-    if log.cluster:
-        values = values.join(log.clusters, on=log.keys, how="left", nulls_equal=True)
-    return values.select(*dict.fromkeys((*kept, *log.keys, *log.cluster)), log.variable.value)
+    if group.cluster:
+        values = values.join(group.clusters, on=group.keys, how="left", nulls_equal=True)
+    return values.select(*dict.fromkeys((*kept, *group.keys, *group.cluster)), group.value)

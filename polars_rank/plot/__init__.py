@@ -11,12 +11,10 @@ the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose
 """
 
 from polars_rank.plot.cutoff_curves import at_k
-from polars_rank.plot.distributions import distribution
-from polars_rank.plot.forest import bounds, intervals, slices
-from polars_rank.plot.leaderboards import leaderboard
-from polars_rank.plot.pairs import differences
+from polars_rank.plot.forest import bounds, intervals, leaderboard, slices
 from polars_rank.plot.precision import pr_curve
-from polars_rank.plot.times import over_time
+from polars_rank.plot.query_charts import differences, distribution
+from polars_rank.plot.time_curves import over_time
 
 __all__ = [
     "at_k",

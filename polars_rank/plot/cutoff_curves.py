@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank import terms as t
 from polars_rank._params import free, public, share, whole_number
 from polars_rank.columns import RUN
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
@@ -18,10 +17,9 @@ from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.runs import groups, labeled, run_columns
-from polars_rank.plot.statistics_tables import column_of
+from polars_rank.plot.chart_tables import NOTHING, column_of
+from polars_rank.plot.run_styles import groups, labeled, run_columns
 from polars_rank.stats.summary import summarize
-from polars_rank.terms import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     import altair as alt
 
     from polars_rank.evaluation.log import EvaluateOptions
-    from polars_rank.plot.runs import Colors
+    from polars_rank.plot.run_styles import Colors
 
 #: Methods of intervals as in subtitles.
 _METHODS = {"t": "Student's t", "clopper-pearson": "exact", "bounded": "for any distribution"}
@@ -116,8 +114,8 @@ def at_k(
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
         of_rankings = {key: value for key, value in options.items() if key != "undefined"}
-        counts = per_query(log, Metric(_retrieved, {}), **_with_run(log, of_rankings))
-        longest = int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
+        counts = per_query(log, "num_retrieved", **_with_run(log, of_rankings))
+        longest = int(collected(counts.select(pl.col("num_retrieved").max())).item() or 1)
         within = [k for k in points if k <= longest] or points[:1]
         table, subtitle = _estimated(log, {k: measure.at(k) for k in within}, confidence, options)
     return by_cutoff(table, name, subtitle, baseline=baseline, colors=colors)
@@ -127,9 +125,7 @@ def by_cutoff(
     table: pl.DataFrame, name: str, subtitle: list[str], *, baseline: Any, colors: Colors | None
 ) -> alt.LayerChart:
     """Return the chart of means "y" by cutoff "x", with intervals from "low" to "high"."""
-    table, runs = labeled(
-        draw.non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
-    )
+    table, runs = labeled(draw.non_empty(table, "y", name), baseline, colors)
     x = draw.cutoffs("cutoff k", table.get_column("x"))
     y = draw.means(draw.mean_title(f"{name}@k"), table)
     if table.height > draw.ROWS:
@@ -138,8 +134,7 @@ def by_cutoff(
             "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
         )
     tips = draw.tooltip(
-        ("x", "k", "d"), ("y", y["title"], ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
-        ("queries", "queries", ",d"), of=runs, data=table,
+        ("x", "k", "d"), ("y", y["title"], ".4f"), *draw.INTERVAL, of=runs, data=table
     )  # fmt: skip
     rows = table.select("run", "x", "y", "low", "high", "queries").sort("run", "x")
     title = f"{draw.mean_title(name, capital=True)} by cutoff"
@@ -148,12 +143,6 @@ def by_cutoff(
 
 #: Options that change a value and are shown in the subtitle.
 _CHOICES = ("rel", "ties", "unjudged", "query_set")
-#: A missing bound of an interval.
-NOTHING = pl.lit(None, dtype=pl.Float64)
-
-
-def _retrieved() -> Value:
-    return t.num_retrieved()
 
 
 def _estimated(

@@ -16,14 +16,14 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, RankError, missing_extra
-from polars_rank.plot.runs import NEUTRAL, harmless
+from polars_rank.plot.run_styles import NEUTRAL, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import altair as alt
 
-    from polars_rank.plot.runs import Runs
+    from polars_rank.plot.run_styles import Runs
 
 #: Maximum number of rows of a chart, over all layers.
 ROWS = 3_000
@@ -49,6 +49,8 @@ STEPS: Mapping[str, Any] = {"interpolate": "step-after", "strokeWidth": 2}
 DASHED: Mapping[str, Any] = {"strokeDash": [4, 3], "color": NEUTRAL}
 #: Whether a row has an interval.
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
+#: Fields of the tooltips of means.
+INTERVAL = (("low", "low", ".4f"), ("high", "high", ".4f"), ("queries", "queries", ",d"))
 
 #: Names of metrics as in titles.
 _TITLES = {"average_precision": "AP", "reciprocal_rank": "RR"}
@@ -99,8 +101,7 @@ def layered(
     width: float = WIDTH,
 ) -> alt.LayerChart:
     """Return the layers as one chart with a title and subtitle."""
-    altair()
-    from polars_rank.plot.offline import LayerChart  # noqa: PLC0415  (imports an extra)
+    from polars_rank.plot.offline import offline  # noqa: PLC0415  (imports an extra)
 
     title = harmless(title)
     subtitle_lines = [
@@ -114,12 +115,11 @@ def layered(
     # In a combined chart, each chart keeps its own colors and legend.
     own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
     # Set everything in one call, because each method of a chart copies all of its layers.
-    return LayerChart(
-        data,  # type: ignore[arg-type]  # Altair's annotations omit `data`
-        [*layers],  # type: ignore[arg-type]
-        title=heading, width=width, height=height, view={"stroke": None},
+    chart: alt.LayerChart = offline(altair().LayerChart(
+        data, [*layers], title=heading, width=width, height=height, view={"stroke": None},
         description=". ".join([title, *subtitle_lines]), resolve={"scale": own},
-    )  # fmt: skip
+    ))  # fmt: skip
+    return chart
 
 
 def layer(
@@ -191,13 +191,13 @@ def tooltip(
 ) -> list[Any]:
     """Return the fields of a tooltip, from columns, titles and number formats.
 
-    The name of the run comes first, if runs have names. Columns of `data` without values are
-    omitted.
+    The name of the run comes first, if runs have names. Columns that `data` does not have, or
+    that have no values, are omitted.
     """
     alt = altair()
     channels = [alt.Tooltip(field="run", type="nominal", title="run")] if of and of.named else []
     for field, title, *form in fields:
-        if data is not None and data.get_column(field).null_count() == data.height:
+        if data is not None and (field not in data.columns or not data.get_column(field).count()):
             continue
         known = {"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}
         channels.append(alt.Tooltip(field=field, title=escaped(title), **known))
@@ -222,16 +222,12 @@ def looks(runs: Runs, *channels: str, legend: bool = False) -> dict[str, Any]:
         "columns": max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
         "symbolLimit": len(runs.labels),
     }  # fmt: skip
-    kinds: dict[str, tuple[Any, Sequence[Any]]] = {
-        "color": (alt.Color, runs.colors),
-        "strokeDash": (alt.StrokeDash, runs.dashes),
-        "shape": (alt.Shape, runs.shapes),
-    }
+    kinds = {"color": alt.Color, "strokeDash": alt.StrokeDash, "shape": alt.Shape}
     return {
-        channel: kinds[channel][0](
+        channel: kinds[channel](
             field="run", type="nominal", title=None, sort=None,
             legend=legend_options if legend and runs.several else None,
-            scale={"domain": [*runs.labels], "range": [*kinds[channel][1]]},
+            scale={"domain": [*runs.labels], "range": runs.styles[channel]},
         )
         for channel in channels
     }  # fmt: skip
@@ -310,7 +306,7 @@ def with_field(channel: Any, field: str) -> Any:
 
 def non_empty(table: pl.DataFrame, column: str, what: str) -> pl.DataFrame:
     """Return the table; raise `DataError` if there is nothing to draw."""
-    if not table.get_column(column).is_not_null().any():
+    if not table.get_column(column).count():
         reason = f"all values of {what} are null" if table.height else f"no rows with {what}"
         raise DataError(f"nothing to draw: {reason}")
     return table

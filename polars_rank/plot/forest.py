@@ -1,34 +1,36 @@
-"""Forest plots: means, differences and slices with intervals; bounds."""
+"""Charts with a row per mean: intervals, slices, bounds, leaderboards."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, public, whole_number
+from polars_rank._params import OWN, one_of, public, whole_number
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.metrics.names import direction_note, direction_of
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.runs import (
+from polars_rank.plot.chart_tables import keys_of, only_metric, result, rows_of_metrics
+from polars_rank.plot.run_styles import (
+    NEUTRAL,
+    PALETTE,
+    grouped,
     groups,
-    harmless_texts,
     label_of,
     labeled,
-    labeled_pairs,
     run_columns,
     run_labels,
 )
-from polars_rank.plot.statistics_tables import keys_of, only_metric, result, rows_of_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import TypeAlias
 
     import altair as alt
 
     from polars_rank.metrics.metric import Metric
-    from polars_rank.plot.runs import Colors, Runs
+    from polars_rank.plot.run_styles import Colors, Runs
 
     _Columns: TypeAlias = list[str | pl.Expr]
 
@@ -43,6 +45,12 @@ _OPTIONAL = ("queries", "confidence", "p_value", "verdict")
 _QUOTED = {"null": '"null"', "overall": '"overall"'}
 #: Offset of a mark from the middle of its row, without a scale, which charts would share.
 _BELOW: dict[str, Any] = {"yOffset": {"expr": "datum.place"}}
+
+#: What a leaderboard shows.
+BoardKind: TypeAlias = Literal["means", "ranks"]
+_BOARD_COLUMNS = ("rank", "rank_low", "rank_high", "best", "mean", "low", "high")
+#: Pixels of a run of a leaderboard.
+_BOARD_STEP = 22
 
 
 @public
@@ -293,23 +301,23 @@ def _labeled(
         part = pl.when(several).then(pl.format("{}: {}", "slice", value)).otherwise(value)
         texts.append(pl.when(pl.col("slice").is_null()).then(pl.lit("overall")).otherwise(part))
     keys = [f"{_KEY}{place}" for place in range(len(texts))]
-    selected = rows.select(
-        *columns, *(["baseline"] if is_pair else []), "metric", *groups(of_runs),
-        *(text.alias(name) for text, name in zip(texts, keys, strict=True)),
-    )  # fmt: skip
-    data = collected(selected)
-    data = harmless_texts(draw.non_empty(data, data.columns[0], "mean"))
+    compared = [*of_runs, "baseline"] if is_pair else of_runs
+    named = (text.alias(name) for text, name in zip(texts, keys, strict=True))
+    data = collected(rows.select(*columns, "metric", *groups(compared), *named))
+    draw.non_empty(data, data.columns[0], "mean")
     if is_pair:
-        baselines = data.get_column("baseline")
-        known = run_labels(baselines.unique()).to_list()
+        column = grouped(data.columns)[-1]
+        known = run_labels(data.get_column(column).unique()).to_list()
         if baseline is not None and label_of(baseline) not in known:
             raise DataError(
                 f"run {baseline!r} (`baseline`) not found in the column 'baseline'; available: "
                 f"{known}"
             )
-        data, runs, versus = labeled_pairs(data.drop("baseline"), baselines, colors)
+        versus = known[0] if len(known) == 1 else None
+        data = data.drop(column) if versus is not None or not of_runs else data
+        data, runs = labeled(data, None, colors, separator=" vs. ")
     else:
-        data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
+        data, runs = labeled(data, baseline, colors)
     # The label is the metric, if there are several, and the keys; or else the run.
     one_metric = data.get_column("metric").n_unique() == 1
     parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + keys
@@ -328,10 +336,9 @@ def _forest(
 ) -> alt.LayerChart:  # fmt: skip
     """Return a chart with a row per label, and a point and an interval per run."""
     value, form = ("difference", "+.4f") if zero else ("mean", ".4f")
+    numbers = [("x", value, form), ("low", "low", form), ("high", "high", form)]
     tips = draw.tooltip(
-        *_row_fields(data), ("x", value, form), ("low", "low", form), ("high", "high", form),
-        ("queries", "queries", ",d"),
-        *([("contribution", "contribution", form)] if "contribution" in data.columns else []),
+        *_row_fields(data), *numbers, draw.INTERVAL[-1], ("contribution", "contribution", form),
         ("p_value", "p-value", ".4~g"), ("verdict", "verdict"), of=runs, data=data,
     )  # fmt: skip
     x = draw.axis("X", "x", of_x, grid=True, scale={"zero": zero})
@@ -378,3 +385,112 @@ def _rows(data: pl.DataFrame, runs: Runs) -> tuple[pl.DataFrame, Any, float]:
     place = pl.col("run").replace_strict(below, return_dtype=pl.Float64)
     y = draw.axis("Y", "label", None, type="nominal", grid=False, sort=labels, labelPadding=8)
     return data.with_columns(place=place), y, max(56, height * len(labels))
+
+
+@public
+def leaderboard(
+    table: Any,
+    metric: str | Metric | None = None,
+    *,
+    kind: BoardKind = "means",
+    run: str = "run",
+) -> alt.LayerChart:
+    """Draw a leaderboard: means or ranks of runs with intervals, best first.
+
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid"])
+    >>> values = pr.per_query(log, "ndcg@10", by="run").collect()
+    >>> board = pr.leaderboard(values)
+    >>> ranks = pr.plot.leaderboard(board, kind="ranks")
+    >>> chart = pr.plot.leaderboard(board) | ranks
+    >>> chart.save("leaderboard.png")  # doctest: +SKIP
+
+    Parameters
+    ----------
+    table
+        The table that `leaderboard` returns.
+    metric
+        Metric of the table to draw. Not needed for a table with one metric.
+    kind
+        What to draw:
+
+        - "means": means, with the interval of each run on its own;
+        - "ranks": ranks, with the simultaneous intervals `rank_low` to `rank_high`.
+    run
+        Column of the run.
+
+    Returns
+    -------
+    altair.LayerChart
+        A row per run. Runs than which no run is significantly better are shaded and colored.
+
+    Raises
+    ------
+    ArgumentError
+        If the table has several metrics and `metric` is not set, or it has more than 60 runs.
+    DataError
+        If there is nothing to draw, such as ranks of few queries.
+    """
+    draw.altair()
+    one_of("kind", kind, get_args(BoardKind))
+    rows = lazy(table, "table")
+    schema = schema_of(rows)
+    rows = result(rows, ("metric", *_BOARD_COLUMNS), "pr.leaderboard", optional=_OPTIONAL[:2])
+    name, rows = only_metric(rows, metric)
+    drawn = {"x": "mean", "low": "low", "high": "high"}
+    if kind == "ranks":
+        drawn = {"x": "rank", "low": "rank_low", "high": "rank_high"}
+    names = str(Columns.find(schema, {"run": run}, optional=()).run)
+    data = collected(rows.select(pl.col(names).alias("run"), *_BOARD_COLUMNS, *_OPTIONAL[:2]))
+    draw.non_empty(data, drawn["low" if kind == "ranks" else "x"], kind)
+    if data.height > _MAX_ROWS:
+        raise ArgumentError(
+            f"the chart would have {data.height:,} rows, more than {_MAX_ROWS}; filter the table"
+        )
+    data = data.with_columns(
+        run_labels(data.get_column("run")), pl.col("best").fill_null(value=False)
+    )
+    x = draw.axis("X", "mean", "mean", grid=True, scale={"zero": False})
+    if kind == "ranks":
+        x = draw.with_field(draw.cutoffs("rank", range(1, data.height + 1), grid=True), "rank")
+    order = data.get_column("run").to_list()
+    bands = {"type": "band", "paddingInner": 0, "paddingOuter": 0}
+    y = draw.axis(
+        "Y", "run", None, type="nominal", grid=False, sort=order, labelPadding=8, scale=bands
+    )
+    *low_and_high, queries = draw.INTERVAL
+    tips = draw.tooltip(
+        ("run", "run"), ("mean", "mean", ".4f"), *low_and_high, ("rank", "rank", ",d"),
+        ("rank_low", "best rank", ",d"), ("rank_high", "worst rank", ",d"), queries, data=data,
+    )  # fmt: skip
+    both = {"y": y, "tooltip": tips}
+    both["color"] = draw.altair().ColorValue(
+        NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]}
+    )
+    shade = {"x": 0, "x2": "width", "color": PALETTE[0], "opacity": 0.1}
+    ends = {"x": draw.with_field(x, drawn["low"]), "x2": drawn["high"]}
+    layers = [
+        draw.layer("rect", shade, where="datum.best", y=y),
+        draw.layer("rule", {"strokeWidth": 2}, where=draw.HAS_INTERVAL, **ends, **both),
+        draw.layer("point", {"filled": True, "size": 64, "opacity": 1}, x=x, **both),
+    ]
+    level = draw.confidence_text(data.get_column("confidence"))
+    direction = _direction(name, data)
+    title = f"{draw.mean_title(name, capital=True)}{direction}, with {level}s"
+    if kind == "ranks":
+        title = f"Ranks by {draw.aggregate_title(name)}{direction}, with simultaneous {level}s"
+    notes = [draw.counted(data.get_column("queries"))]
+    if data.get_column("best").any():
+        notes.append("shaded: no run is significantly better")
+    subtitle = [" · ".join(filter(None, notes))]
+    height = max(56, _BOARD_STEP * data.height)
+    return draw.layered(data, layers, title=title, subtitle=subtitle, height=height)
+
+
+def _direction(name: str, data: pl.DataFrame) -> str:
+    """Return what a title says of the direction, which the ranks show if the name does not."""
+    means = data.sort("rank", maintain_order=True).get_column("mean").drop_nulls()
+    if not direction_of(name) and len(means) and means[0] < means[-1]:
+        return " (lower is better)"
+    return direction_note(name)

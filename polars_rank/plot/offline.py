@@ -64,26 +64,18 @@ class _Offline(_Chart):
         return offline(super().__or__(other))
 
 
-class LayerChart(_Offline, alt.LayerChart):
-    """A chart of layers."""
-
-
-class HConcatChart(_Offline, alt.HConcatChart):
-    """Charts side by side."""
-
-
-class VConcatChart(_Offline, alt.VConcatChart):
-    """Charts one above the other."""
-
-
 def offline(chart: Any) -> Any:
     """Return the Altair chart as a chart that needs no network."""
-    kinds = {each.__bases__[1]: each for each in (LayerChart, HConcatChart, VConcatChart)}
-    if type(chart) in kinds:
+    if not isinstance(chart, _Offline):
         chart = chart.copy(deep=False)
         # Charts store attributes in their specification.
-        object.__setattr__(chart, "__class__", kinds[type(chart)])
+        object.__setattr__(chart, "__class__", _offline_class(type(chart)))
     return chart
+
+
+@cache
+def _offline_class(kind: type) -> type:
+    return type(kind.__name__, (_Offline, kind), {"__doc__": kind.__doc__})
 
 
 @cache

@@ -14,7 +14,7 @@ from polars_rank.errors import DataError
 from polars_rank.evaluation import curves
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.runs import NEUTRAL, grouped, groups, labeled
+from polars_rank.plot.run_styles import NEUTRAL, grouped, groups, labeled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import altair as alt
 
     from polars_rank._params import Names
-    from polars_rank.plot.runs import Colors, Runs
+    from polars_rank.plot.run_styles import Colors, Runs
 
 #: Steps of recall, about one per pixel; differences within a step are not visible.
 _STEPS = 400
@@ -113,7 +113,7 @@ def pr_curve(
     table = collected(_few_points(points, grouped(points.collect_schema()), _STEPS))
     if not table.height:
         raise DataError("nothing to draw: no document is relevant; use a lower `rel`")
-    table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)
+    table, runs = labeled(table, baseline, colors)
     if table.height > draw.ROWS // 2:
         steps = max(1, draw.ROWS // (2 * _KEPT * len(runs.labels)))
         table = collected(_few_points(table.lazy(), ["run"], steps), few=True)
@@ -151,11 +151,8 @@ def with_few_scores(
     values = collected(rows)
     if values.get_column(_ROWS).sum() <= exact_rows:
         return log
-    of_run = values.lazy().drop(_ROWS)
-    if columns:
-        joined = log.join(of_run, on=columns, how="left", nulls_equal=True)
-    else:
-        joined = log.join(of_run, how="cross")
+    on: Any = {"on": columns, "how": "left", "nulls_equal": True} if columns else {"how": "cross"}
+    joined = log.join(values.lazy().drop(_ROWS), **on)
     std = pl.col(_STD)
     cell = (((value - pl.col(_MEAN)) / std).arcsinh() * _CELLS).floor()
     rounded = (cell / _CELLS).sinh() * std + pl.col(_MEAN)

@@ -15,7 +15,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.cutoff_curves import by_cutoff
 from polars_rank.plot.drawing import HEIGHT, confidence_text, config
-from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups, run_colors
+from polars_rank.plot.run_styles import MAX_RUNS, PALETTE, groups, run_colors
 from polars_rank.reporting.evidence import counted
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from itertools import count as numbers
 from typing import TYPE_CHECKING, Any
@@ -14,25 +13,29 @@ from polars_rank._params import OWN
 from polars_rank.diagnostics.broken_runs import contents as contents_of
 from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
-from polars_rank.errors import DataError, RankWarning, number_of, warn
+from polars_rank.errors import DataError, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.gates.verdicts import check
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import lower_is_better, output_name
-from polars_rank.reporting.formats import count
+from polars_rank.reporting.page_formats import count
 from polars_rank.reporting.query_changes import selected_queries
 from polars_rank.reporting.question import DEFINED, names_of
 from polars_rank.stats.comparison import compare
+from polars_rank.stats.rows import rows_of_runs
 from polars_rank.stats.run_pairs import is_run
-from polars_rank.stats.summary import summarize
+from polars_rank.stats.summary import SUMMARY, Summary, summarize
+from polars_rank.stats.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
+    from polars_rank.stats.values import Key
 
 _RANKINGS, _CLUSTERS = OWN + "rankings", OWN + "clusters"
 #: Maximum number of runs for all pairwise comparisons.
@@ -44,11 +47,9 @@ JUDGED = OWN + "share of judged"
 #: Columns of slices in tables of means and of comparisons.
 _OF_SLICES = ("slice", "value", "contribution")
 _OPPOSITE = {"better": "worse", "worse": "better"}
-#: Columns of which those of the opposite comparison are the negative numbers.
-_NEGATED = {
-    "difference": "difference", "low": "high", "high": "low",
-    "low_uncorrected": "high_uncorrected", "high_uncorrected": "low_uncorrected",
-}  # fmt: skip
+#: Columns that the opposite comparison exchanges, and those that it also multiplies by -1.
+_EXCHANGED = (("mean", "baseline_mean"), ("wins", "losses"))
+_NEGATED = (("low", "high"), ("low_uncorrected", "high_uncorrected"))
 #: The columns of verdicts on nothing.
 _NOTHING = {
     "where": pl.lit(""), "queries": pl.lit(0), "verdict": pl.lit("fail"),
@@ -157,28 +158,30 @@ def _oriented(pairs: pl.DataFrame, summary: pl.DataFrame, question: Question) ->
     """Return pairs with the better run by the first metric as the run, the best runs first."""
     run = str(question.run)
     best_first = ranked(summary, question).get_column(run)
-    order = {name: place for place, name in enumerate(best_first)}
-    rows = [
-        row if order[row[run]] < order[row["baseline"]] else _exchanged(row, run)
-        for row in pairs.iter_rows(named=True)
-    ]
-    rows.sort(key=lambda row: (order[row[run]], order[row["baseline"]]))
-    return pl.DataFrame(rows, pairs.schema)
+    place, other_place = (
+        pl.col(name).replace_strict(best_first, range(len(best_first)))
+        for name in (run, "baseline")
+    )
+    is_opposite = place > other_place
 
+    def if_opposite(value: pl.Expr | None, name: str) -> pl.Expr:
+        return pl.when(is_opposite).then(value).otherwise(name).alias(name)
 
-def _exchanged(row: Mapping[str, Any], run: str) -> dict[str, Any]:
-    """Return the row of a pair with the two runs exchanged."""
-    exchanged = {
-        **row, run: row["baseline"], "baseline": row[run], "mean": row["baseline_mean"],
-        "baseline_mean": row["mean"], "wins": row["losses"], "losses": row["wins"],
-        "verdict": _OPPOSITE.get(row["verdict"], row["verdict"]),
-        "relative_difference": None, "relative_low": None, "relative_high": None,
-    }  # fmt: skip
-    for name, other in _NEGATED.items():
-        exchanged[name] = None if row[other] is None else -row[other]
-    if row["mean"] and row["difference"] is not None:
-        exchanged["relative_difference"] = exchanged["difference"] / abs(row["mean"])
-    return exchanged
+    difference, mean = pl.col("difference"), pl.col("mean")
+    of_base = pl.when(mean != 0).then(-difference / mean.abs())
+    return pairs.with_columns(
+        *(
+            if_opposite(sign * pl.col(other), name)
+            for sign, both in ((1, _EXCHANGED), (-1, _NEGATED))
+            for pair in both
+            for name, other in (pair, pair[::-1])
+        ),
+        if_opposite(pl.col("baseline"), run), if_opposite(pl.col(run), "baseline"),
+        if_opposite(-difference, "difference"),
+        if_opposite(pl.col("verdict").replace(_OPPOSITE), "verdict"),
+        if_opposite(of_base, "relative_difference"),
+        *(if_opposite(None, name) for name in ("relative_low", "relative_high")),
+    ).sort(place, other_place, maintain_order=True)  # fmt: skip
 
 
 def ranked(summary: pl.DataFrame, question: Question) -> pl.DataFrame:
@@ -193,10 +196,8 @@ def _with_undefined(
 ) -> pl.DataFrame:
     """Return means with the numbers of undefined values, some of which may count."""
     run, metrics = question.runs, names_of(question.metrics)
-    undefined = values.select(
-        *run, *(pl.col(DEFINED + name).is_null().alias(name) for name in metrics)
-    )
-    counts = collected(undefined.group_by(run).sum() if run else undefined.sum())
+    undefined = [pl.col(DEFINED + name).is_null().sum().alias(name) for name in metrics]
+    counts = collected(grouped(values, run, undefined))
     counts = counts.unpivot(metrics, index=run, variable_name="metric", value_name="undefined")
     for metric in question.metrics:
         name = output_name(metric)
@@ -215,10 +216,8 @@ def runs_of(summary: pl.DataFrame, question: Question) -> list[Any]:
     """Return the runs, with the baseline first."""
     if question.run is None:
         return [None]
-    if question.baseline is None:
-        return summary.get_column(question.run).unique().sort().to_list()
-    others = _without_baseline(summary, question).get_column(question.run)
-    return [question.baseline, *others.unique().sort()]
+    runs, baseline = summary.get_column(question.run).unique().sort().to_list(), question.baseline
+    return runs if baseline is None else [baseline, *(run for run in runs if run != baseline)]
 
 
 def _without_baseline(table: pl.DataFrame, question: Question) -> pl.DataFrame:
@@ -328,15 +327,21 @@ def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> 
     requested = [metric.at(k).alias(name) for name, (metric, k) in at.items()]
     counts_as = {name: question.conventions.counts_as(metric) for name, (metric, _) in at.items()}
     options = {**question.options, "conventions": question.counting_where(counts_as)}
-    # Means and ranges are both computed from these values.
-    values_at = collected(
-        per_query(frame, requested, by=question.splits, keep=question.kept(slices=False), **options)
-    ).lazy()
-    with warnings.catch_warnings():  # the evaluation of the metrics also gives them
-        warnings.simplefilter("ignore", RankWarning)
-        table = computed(summarize, values_at, replace(question, metrics=requested))
+    values = per_query(
+        frame, requested, by=question.splits, keep=question.kept(slices=False), **options
+    )
+    source = Values.of(
+        values, requested, run=question.run, query=question.queries, by=None,
+        weight=question.weight, cluster=question.cluster or None, needs_run=False,
+    )  # fmt: skip
+
+    def means() -> tuple[list[Key], Summary]:
+        # The evaluation of the metrics warns of unreliable intervals.
+        found = Summary(rows_of_runs(source), question.confidence)
+        return found.rows.keys, found
+
     column = pl.col("metric")
-    return table.with_columns(
+    return collected(source.result(SUMMARY, means)).with_columns(
         metric=column.replace_strict([*at], [output_name(metric) for metric, _ in at.values()]),
         k=column.replace_strict([*at], [k for _, k in at.values()]),
     )

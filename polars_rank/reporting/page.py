@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import warnings
-from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from html import escape
@@ -18,26 +16,27 @@ from urllib.parse import quote
 from polars_rank._params import OPTIONS, public
 from polars_rank._polars import files
 from polars_rank.conventions import POLARS_RANK, Definitions
-from polars_rank.errors import RankWarning, missing_extra, warn
+from polars_rank.errors import missing_extra, recorded_warnings, warn
 from polars_rank.frames.tables import lazy
 from polars_rank.io.inputs import first_names
 from polars_rank.io.outputs import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
-from polars_rank.plot.runs import BRIGHTER
+from polars_rank.plot.run_styles import BRIGHTER
 from polars_rank.reporting.charts import chart_context
 from polars_rank.reporting.evidence import gather
-from polars_rank.reporting.formats import FILTERS
+from polars_rank.reporting.page_formats import FILTERS
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.stats._arrays import require_scipy
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from polars_rank._params import Names
     from polars_rank.columns import Label, Score
     from polars_rank.conventions import ConventionsLike
+    from polars_rank.errors import RankWarning
     from polars_rank.gates.rules import Rules
     from polars_rank.metrics.names import Metrics
 
@@ -215,9 +214,10 @@ def write_report(
     rows = lazy(log, "log", collects=True)
     question = Question.of(rows, metrics, undecided=undecided, progress=progress, **parameters)
     with new_file(path, overwrite=overwrite, inputs=[rows, parameters["rules"]]) as part:
-        with temporary_folder() as folder, _captured_warnings() as messages:
+        with temporary_folder() as folder, recorded_warnings() as recorded:
             evidence = gather(rows, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(evidence, question)}
+        messages = _one_of_each_kind(recorded)
         for message in messages:
             warn(str(message), type(message))
         content["alerts"] = [*map(str, messages), *content["alerts"]]
@@ -236,22 +236,13 @@ def write_report(
     return _Page(path)
 
 
-@contextmanager
-def _captured_warnings() -> Iterator[list[RankWarning]]:
-    """Collect a `RankWarning` of each kind of the block, available when it ends."""
-    messages: list[RankWarning] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RankWarning)
-        yield messages
+def _one_of_each_kind(messages: Sequence[RankWarning]) -> list[RankWarning]:
+    """Return one warning of each kind: those of several tables differ by numbers and examples."""
     kinds: dict[str, RankWarning] = {}
-    for each in caught:
-        if isinstance(each.message, RankWarning):
-            # Messages of several tables differ by numbers and examples.
-            kind = str(each.message).partition(", e.g. ")[0].partition(": ")[0]
-            kinds.setdefault(re.sub(r"\d[\d,.]*| rows?\b", "", kind), each.message)
-        else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    messages += kinds.values()
+    for message in messages:
+        kind = str(message).partition(", e.g. ")[0].partition(": ")[0]
+        kinds.setdefault(re.sub(r"\d[\d,.]*| rows?\b", "", kind), message)
+    return [*kinds.values()]
 
 
 @cache

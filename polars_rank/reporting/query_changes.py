@@ -14,7 +14,6 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.question import DEFINED
-from polars_rank.stats.run_pairs import PAIRED, baseline_of, with_baseline
 from polars_rank.stats.value_columns import variables
 
 if TYPE_CHECKING:
@@ -96,8 +95,8 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
     if question.baseline is None:
         return of(runs[:_MAX_RUNS]).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     others = [run for run in runs if run != question.baseline]
-    pairs = with_baseline(of(others[:_MAX_RUNS]), of([question.baseline]), keys, [_VALUE])
-    return pairs.filter(PAIRED).with_columns(baseline_of(_VALUE).alias(_BASE))
+    base = of([question.baseline]).select(*keys, pl.col(_VALUE).alias(_BASE))
+    return of(others[:_MAX_RUNS]).join(base, on=keys, nulls_equal=True)
 
 
 def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:

@@ -1,4 +1,7 @@
-"""Template variables of a report: rows of tables in the order of the page."""
+"""Template variables of a report: the headline, and rows of tables in the order of the page.
+
+Also, sentences about what affects the means and the headline, or contradicts the headline.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,29 @@ from collections import Counter
 from dataclasses import fields
 from importlib.metadata import version
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
-from polars_rank.errors import short
+from polars_rank.errors import number_of, short
 from polars_rank.explanation import explain
-from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name
-from polars_rank.plot.runs import NEUTRAL
+from polars_rank.frames.tables import collected
+from polars_rank.metrics import incomplete_judgments
+from polars_rank.metrics.analyses import reads_labels
+from polars_rank.metrics.metric import Metric, tree_of
+from polars_rank.metrics.names import direction_note, lower_is_better, output_name
+from polars_rank.plot.run_styles import NEUTRAL
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
-from polars_rank.reporting.formats import percent, whole_text
-from polars_rank.reporting.headline import cautions, headline_context
-from polars_rank.reporting.question import names_of
+from polars_rank.reporting.evidence import JUDGED, number_of_clusters, ranked
+from polars_rank.reporting.page_formats import count, listed, percent, text, whole_text
+from polars_rank.reporting.question import DEFINED, names_of
 from polars_rank.stats.verdict_files import WORST_FIRST, failing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
@@ -42,6 +48,19 @@ _TICKS, _CHARACTERS = 5, 28
 #: Verdicts in the order of sorted tables.
 _ORDER = ("better", "unclear", "too few", "worse")
 _PACKAGES = ("polars_rank", "polars", "altair", "scipy")
+
+#: Share of the first documents that must be judged for a headline.
+_FEWEST = 0.5
+_TIES = {
+    "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
+    "best": "the higher label first", "worst": "the lower label first",
+    "input": "in the order of the rows", "expected": "in all possible orders (mean)",
+}  # fmt: skip
+
+#: The number of the compared runs that have a query.
+_RUNS = OWN + "runs"
+#: Kinds of choices in sentences.
+_WORDS = {"unjudged": "unjudged documents", "undefined": "undefined values"}
 
 Row = dict[str, Any]
 
@@ -75,6 +94,275 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "csv_links": {key: csv_link(t.head(_SLICES)) for key, t in tables.items() if t is not None},
         **_method(question),
     }
+
+
+class RunPair(NamedTuple):
+    """The comparison of two runs by the first metric."""
+
+    run: Any
+    other: Any
+    row: Mapping[str, Any]
+    #: The means of the run and of the other run, as in the table of means.
+    after: float | None
+    before: float | None
+
+    @property
+    def runs(self) -> list[Any]:
+        """The two runs."""
+        return [self.run, self.other]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of `compare`."""
+        return str(self.row["verdict"])
+
+    @property
+    def is_of_means(self) -> bool:
+        """Whether the difference is that of the two means: not over other queries or labels."""
+        if self.after is None or self.before is None:
+            return False
+        change = self.after - self.before
+        return math.isclose(change, self.row["difference"], rel_tol=1e-9, abs_tol=1e-12)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the runs have equal values in all queries."""
+        numbers = (self.row[name] for name in ("difference", "wins", "losses"))
+        return self.verdict == "unclear" and not any(numbers)
+
+
+def headline_context(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return the template variables of the headline, about the first metric.
+
+    It has the comparisons with the baseline, the best run first, or of the best run with others.
+    """
+    metric, lower = output_name(question.first), lower_is_better(question.first)
+    means = ranked(evidence.summary, question).rows(named=True)
+    comparisons, tests = [], 0
+    if evidence.comparison is not None:
+        tests = evidence.comparison.get_column("p_value").count()
+        run = str(question.run)
+        mean_of = {row[run]: row["mean"] for row in means}
+        comparisons = [
+            RunPair(
+                row[run], row["baseline"], row, mean_of.get(row[run]), mean_of.get(row["baseline"])
+            )
+            for row in evidence.comparison.filter(metric=metric).iter_rows(named=True)
+        ]
+        if question.baseline is None:  # the pairs of the best run are the first ones
+            comparisons = [each for each in comparisons if each.run == comparisons[0].run]
+        else:
+            comparisons.sort(key=lambda each: each.row["difference"] or 0.0, reverse=not lower)
+    first = comparisons[0] if comparisons else None
+    reason = _unjudged_reason(evidence, question, first)
+    return {
+        "headline": {
+            "metric": metric, "lower": lower, "direction": direction_note(question.first),
+            # The number of comparisons for which p-values and intervals are corrected.
+            "tests": tests, "comparison": first, "others": comparisons[1:], "means": means,
+        },
+        "unjudged_reason": reason,
+        "sample": _sample(evidence, question, first, means),
+        "but": [] if first is None else _contradictions(evidence, question, first),
+        "robustness": None if first is None else _robustness_text(evidence, question, first),
+        "alerts": [] if first is None or reason else [*_alerts(evidence, question, first)],
+    }  # fmt: skip
+
+
+def _sample(
+    evidence: Evidence, question: Question, first: RunPair | None, means: Sequence[Row]
+) -> str | None:
+    """Return the size of the sample of the headline, such as "840 queries in 60 clusters (user)".
+
+    The sample is that of the queries that all compared runs have; None if there is none.
+    """
+    if first is None and not means:
+        return None
+    row = means[0] if first is None else first.row
+    runs = [None if question.run is None else row[question.run]] if first is None else first.runs
+    clusters = rankings = row["queries"]
+    size, cluster = number_of(rankings, "query", "queries"), evidence.cluster
+    if cluster:
+        # Those with queries that all of the runs have.
+        others = [name for name in cluster if name not in question.queries]
+        in_runs = question.of_runs(evidence.values, runs).group_by(question.queries)
+        counts = in_runs.agg(pl.len().alias(_RUNS), pl.col(others).first())
+        common = counts.filter(pl.col(_RUNS) == len(runs))
+        clusters = int(collected(common.select(number_of_clusters(cluster))).item())
+        size += f" in {number_of(clusters, 'cluster')} ({', '.join(cluster)})"
+    if evidence.repeated:
+        size = f"{number_of(clusters, 'query', 'queries')}, {number_of(rankings, 'ranking')}"
+    is_weighted, effective = question.weight is not None or cluster, row["effective"]
+    if is_weighted and effective is not None and round(effective, 1) < clusters:
+        size += f", effective number {effective:,.1f}"
+    return size
+
+
+def _robustness_text(evidence: Evidence, question: Question, comparison: RunPair) -> str | None:
+    """Return what becomes of the verdict of a headline under other choices, in words."""
+    table = evidence.robustness
+    if table is None:
+        return None
+    rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(comparison.run)))
+    result, *labels = rows.item(0, "headline").split("; the labels", 1)
+    word, _, reasons = result.partition(": ")
+    rows = rows.drop_nulls("changes")
+    choices = pl.col("choice").replace(_WORDS).unique(maintain_order=True)
+    changed, every = (
+        listed(part.select(choices).to_series().to_list())
+        for part in (rows.filter("changes"), rows[1:])
+    )
+    others = number_of(rows.height - 1, "other choice")
+    sentence = {
+        "broken": f"A run looks broken: {reasons}.",
+        "depends on": f"The verdict depends on {changed} ({others} tried).",
+        "holds": f"The verdict holds with {others} of {every}.",
+        "unclear": f"The verdict remains unclear with {others} of {every}.",
+    }[word]
+    return " ".join([sentence, *(f"The labels{each}." for each in labels)])
+
+
+def _unjudged_reason(evidence: Evidence, question: Question, first: RunPair | None) -> str | None:
+    """Return why there is no headline, if few of the documents that it is about are judged.
+
+    Without irrelevant labels, documents without a label are those without a purchase or click.
+    """
+    leaves = question.first.leaves if isinstance(question.first, Metric) else []
+    # Metrics that are made for incomplete judgments have values for them.
+    is_robust = any(each.function.__name__ in incomplete_judgments.__all__ for each in leaves)
+    if not reads_labels(tree_of(question.first)) or is_robust or evidence.only_relevant:
+        return None
+    values = evidence.values
+    if first is not None:
+        values = question.of_runs(values, first.runs)
+    share = collected(values.select(pl.col(JUDGED).mean())).item()
+    if share is None or share >= _FEWEST:
+        return None
+    documents = "documents" if question.depth == 1 else f"{question.depth} documents"
+    return (
+        f"{percent(share)} of the first {documents} are judged, and the others count as "
+        f"not relevant, so {output_name(question.first)} says more about the judgments than about "
+        "the rankings. Judge these documents, or use a metric for incomplete judgments, such as "
+        "bpref."
+    )
+
+
+def _alerts(evidence: Evidence, question: Question, comparison: RunPair) -> Iterator[str]:
+    """Yield a warning if the metric is undefined for queries in one of the two runs only."""
+    metric = output_name(question.first)
+    if comparison.row["low"] is None:
+        return
+    undefined = pl.col(DEFINED + metric).is_null().sum()
+    pairs = question.of_runs(evidence.values, comparison.runs).group_by(question.queries)
+    in_one = pairs.agg(one=(pl.len() == 2) & (undefined == 1)).select(pl.col("one").sum())
+    if ones := int(collected(in_one).item()):
+        rule = question.conventions.counts_as(question.first)
+        yield (
+            f"{metric} is undefined for {number_of(ones, 'query', 'queries')} "
+            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, where "
+            f'`undefined` is "{rule}"; this result may depend on it.'
+        )
+
+
+def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
+    """Yield cautions about differences between the queries of runs, and about rows.
+
+    Rows may be unjudged, tied or duplicate.
+    """
+    contents, conventions = evidence.contents, question.conventions
+    lengths, compared = contents.get_column("rankings"), evidence.comparison
+    missing: Any = None if compared is None else compared.get_column("missing").max()
+    if missing:
+        yield (
+            f"Runs were evaluated on different queries (up to {count(missing)} missing in one of "
+            "two runs). Comparisons use the queries of both runs, means all queries of each run."
+        )
+    elif question.run is not None and lengths.n_unique() > 1:
+        yield (
+            f"Runs were evaluated on different queries: they have {count(min(lengths))} to "
+            f"{count(max(lengths))} rankings."
+        )
+    totals = contents.select(
+        "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
+    ).sum().row(0, named=True)  # fmt: skip
+    if totals["unjudged"]:
+        is_removed = conventions.unjudged == "removed"
+        share = percent(totals["unjudged"] / (totals["rows"] - totals["not_retrieved"]))
+        if evidence.only_relevant and not is_removed:
+            yield (
+                "All labels are relevant, as those of purchases or clicks: the retrieved documents "
+                f"without a label ({share}), such as items without an interaction, count as not "
+                "relevant."
+            )
+        else:
+            treatment = "were removed before ranking" if is_removed else "count as not relevant"
+            yield f"{share} of the retrieved documents are unjudged; they {treatment}."
+    tied: Any = contents.get_column("tied_rankings").max()
+    if tied:
+        rule = conventions.ties or ("doc" if question.columns.doc else "worst")
+        yield (
+            f"{percent(tied)} of the rankings have tied scores"
+            f"{' in the run with the most ties' if contents.height > 1 else ''}; tied "
+            f"documents were ordered {_TIES[rule]}."
+        )
+    texts = {
+        "barren_rankings": "no relevant document; most metrics are then undefined (see Method)",
+        "unretrieved_rankings": "no retrieved document",
+    }
+    for name, what in texts.items():
+        if some := totals[name]:
+            share = f"{count(some)} of {number_of(totals['rankings'], 'ranking')}"
+            yield f"{share} {'has' if some == 1 else 'have'} {what}."
+    if duplicates := sum(contents.get_column("repeated")) if "repeated" in contents.columns else 0:
+        is_first = conventions.of(question.first).duplicates == "first"
+        yield (
+            f"{count(duplicates)} of {number_of(totals['rows'], 'row')} had a document that was "
+            "already in the ranking; of such rows, the "
+            f"{'first one' if is_first else 'one with the highest score'} was kept."
+        )
+
+
+def _contradictions(evidence: Evidence, question: Question, comparison: RunPair) -> list[str]:
+    """Return sentences about what contradicts the comparison of a headline.
+
+    These are significant differences of the same runs in the other direction, or in any direction
+    if the headline is undecided.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for part, row in _differences(evidence, question, comparison):
+        if row["verdict"] in ("better", "worse") and row["verdict"] != comparison.verdict:
+            found.setdefault((row["verdict"], part), []).append(row["metric"])
+    parts: dict[tuple[str, str], list[str]] = {}
+    for (verdict, part), metrics in found.items():
+        # If a metric is worse over all queries, its parts say no more.
+        whole = found.get((verdict, ""), []) if part else []
+        if names := ", ".join(metric for metric in metrics if metric not in whole):
+            parts.setdefault((verdict, names), []).append(part)
+    return [
+        f"{'Over all queries' if named == [''] else f'In {listed(named)}'}, "
+        f"{text(comparison.run)} is {verdict} ({names})."
+        for (verdict, names), named in parts.items()
+    ]
+
+
+def _differences(
+    evidence: Evidence, question: Question, comparison: RunPair
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield other differences of the two runs of the headline, with a name for some queries."""
+    run, first = str(question.run), output_name(question.first)
+    compared = evidence.comparison
+    for row in [] if compared is None else compared.rows(named=True):
+        runs = row[run], row["baseline"]
+        if runs == (comparison.run, comparison.other) and row["metric"] != first:
+            yield "", row
+    if question.baseline is None:
+        return
+    for row in [] if evidence.groups is None else evidence.groups.rows(named=True):
+        if row[run] == comparison.run and row["difference"] is not None:
+            yield ", ".join(f"{name}={text(row[name])}" for name in question.by), row
+    for row in [] if evidence.slices is None else evidence.slices.rows(named=True):
+        if row[run] == comparison.run:
+            yield f"{row['slice']}={text(row['value'])}", row
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
@@ -243,7 +531,7 @@ def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
         shares.append((row["run"], [rows / (sum(of_run) or 1) for rows in of_run]))
     return {
         "contents": table_rows,
-        "cautions": [*cautions(evidence, question)],
+        "cautions": [*_cautions(evidence, question)],
         "label_names": labels,
         "labels": shares,
     }

@@ -24,7 +24,7 @@ import polars as pl
 from scipy.stats import t
 
 import polars_rank as pr
-from polars_rank.fusion.parameters import read_fusion
+from polars_rank.fusion.methods import read_fusion
 from polars_rank.stats.query_hash import mixed
 from tests.benchmarks.pages import publish
 

@@ -14,8 +14,13 @@ import pytest
 from fusion.oracle import Row, fused
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
-from polars_rank.fusion.methods import FORMULAS, METHODS, NORMALIZATIONS, total
-from polars_rank.fusion.parameters import read_fusion
+from polars_rank.fusion.methods import (
+    FORMULAS,
+    METHODS,
+    NORMALIZATIONS,
+    read_fusion,
+    total,
+)
 from strategies import shuffled
 
 SCHEMA = {"run": pl.String, "query": pl.Int64, "doc": pl.String, "score": pl.Float64}
@@ -235,7 +240,7 @@ def test_streams_of_other_engines() -> None:
         ("rrf(normalize='min_max')", "`normalize` is for a `method` that reads scores"),
         ("rrf(missing='zero')", "`missing` is for a `method` that reads scores"),
         ("sum(normalize='borda', missing='zero')", "`normalize` other than 'borda'"),
-        ("sum(normalise='max')", "have no parameter 'normalise' .* Did you mean 'normalize'"),
+        ("sum(normalise='max')", "has no parameter `normalise`. Did you mean `normalize`"),
         ("rrf(60)", r"invalid parameters in 'rrf\(60\)'; write them like .rrf\(k=60\)"),
         ("rrf(k=1, k=2)", "`k` is given twice"),
         ("rrf@10", "invalid text 'rrf@10'; write it like"),

@@ -12,7 +12,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.fusion.parameters import read_fusion
+from polars_rank.fusion.methods import read_fusion
 from strategies import shuffled
 
 #: In query 1, run a has the relevant document first and run b second; in query 2, vice versa.
@@ -287,7 +287,7 @@ def test_lazy_eager_order_of_rows_and_memory(monkeypatch: pytest.MonkeyPatch) ->
     frame = log(3)
     table = pr.tune_fusion(frame, "ndcg@3", step=0.25)
     curve = pr.tune_fusion(frame, "ndcg@3", step=0.25, curve=True)
-    monkeypatch.setattr("polars_rank.fusion.procedures.memory_bytes", lambda _: 10**6)
+    monkeypatch.setattr("polars_rank.fusion.cross_validation.memory_bytes", lambda _: 10**6)
     lazy = shuffled(frame, 1).lazy()
     assert_frame_equal(pr.tune_fusion(lazy, "ndcg@3", step=0.25).collect(), table)
     assert_frame_equal(pr.tune_fusion(lazy, "ndcg@3", step=0.25, curve=True).collect(), curve)
@@ -427,7 +427,7 @@ MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"candidates": 0.1}, "`candidates` must be"),
     ({"candidates": [0.1]}, r"`candidates`.0. must be a text"),
     ({"candidates": []}, "empty"),
-    ({"candidates": ["rrf(kk=1)"]}, r"`candidates`.0.: .* no parameter 'kk'"),
+    ({"candidates": ["rrf(kk=1)"]}, r"`candidates`.0.: .* no parameter `kk`"),
     ({"candidates": ["rrf", "rrf(k=-1)"]}, r"`candidates`.1.: `k`"),
     ({"candidates": ["wmnz"]}, r"`candidates`.0.: 'wmnz' needs `weights`"),
     ({"step": 0.01}, "5,151 candidates are more than 1,000; choose a larger `step` for 3 runs"),

@@ -17,7 +17,7 @@ import polars_rank as pr
 import pytest
 import vl_convert
 from polars.testing import assert_frame_equal
-from polars_rank.plot import drawing, precision, runs
+from polars_rank.plot import drawing, precision, run_styles
 from tables import by_query
 
 if TYPE_CHECKING:
@@ -286,10 +286,20 @@ class TestValues:
     def test_better_is_green_and_worse_is_red(self, lists: pl.DataFrame) -> None:
         two = lists.filter(pl.col("run") != "mixed")
         for column, metric, colors, direction in (
-            ("rr", "rr", [runs.HIGHER, runs.LOWER], ""),
-            ("fall_out@2", "fall_out@2", [runs.LOWER, runs.HIGHER], " (lower is better)"),
-            ("x", pr.fall_out(2).alias("x"), [runs.LOWER, runs.HIGHER], " (lower is better)"),
-            ("x", "x", [runs.HIGHER, runs.LOWER], " (higher is better)"),
+            ("rr", "rr", [run_styles.HIGHER, run_styles.LOWER], ""),
+            (
+                "fall_out@2",
+                "fall_out@2",
+                [run_styles.LOWER, run_styles.HIGHER],
+                " (lower is better)",
+            ),
+            (
+                "x",
+                pr.fall_out(2).alias("x"),
+                [run_styles.LOWER, run_styles.HIGHER],
+                " (lower is better)",
+            ),
+            ("x", "x", [run_styles.HIGHER, run_styles.LOWER], " (higher is better)"),
         ):
             named = two.rename({"rr": column})
             chart = pr.plot.differences(named, metric, baseline="bm25")
@@ -547,12 +557,12 @@ class TestColors:
     def test_the_baseline_is_first_and_grey_the_others_sorted(self, log: pl.DataFrame) -> None:
         result = scales(pr.plot.at_k(log, ks=[1, 2], baseline="neural"))
         assert [*result.items()] == [
-            ("neural", runs.NEUTRAL), ("bm25", runs.PALETTE[0]), ("mixed", runs.PALETTE[1]),
+            ("neural", run_styles.NEUTRAL), ("bm25", run_styles.PALETTE[0]), ("mixed", run_styles.PALETTE[1]),
         ]  # fmt: skip
-        assert runs.run_colors(["mixed", "neural", "bm25"], "neural") == result
+        assert run_styles.run_colors(["mixed", "neural", "bm25"], "neural") == result
 
     def test_dark_pages_have_brighter_colours(self) -> None:
-        bright = [*runs.BRIGHTER.values()]
+        bright = [*run_styles.BRIGHTER.values()]
         for color in bright:
             assert (luminance(color) + 0.05) / (luminance("#16191d") + 0.05) >= 6
 
@@ -560,7 +570,7 @@ class TestColors:
         chosen = {"mixed": "#123456", "not there": "red"}
         result = scales(pr.plot.at_k(log, ks=[1, 2], colors=chosen))
         assert result == {
-            "bm25": runs.PALETTE[0], "mixed": "#123456", "neural": runs.PALETTE[2]
+            "bm25": run_styles.PALETTE[0], "mixed": "#123456", "neural": run_styles.PALETTE[2]
         }  # fmt: skip
         with pytest.raises(pr.errors.ArgumentError, match="`colors` must be a mapping"):
             pr.plot.at_k(log, colors=["red"])
@@ -568,10 +578,9 @@ class TestColors:
             pr.plot.at_k(log, colors={"bm25": 3})
 
     def test_colours_with_dashes_and_shapes_tell_thirty_runs_apart(self) -> None:
-        result = runs.Runs.of([f"{number:02}" for number in range(30)])
-        looks = set(zip(result.colors, map(str, result.dashes), result.shapes, strict=True))
-        assert len(looks) == 30
-        assert len(set(zip(result.colors, map(str, result.dashes), strict=True))) == 30
+        result = run_styles.Runs.of([f"{number:02}" for number in range(30)])
+        colors, dashes = result.styles["color"], map(str, result.styles["strokeDash"])
+        assert len(set(zip(colors, dashes, strict=True))) == 30
 
     def test_colours_differ_for_those_who_see_two(self) -> None:
         # Viénot, Brettel & Mollon, 1999, of linear RGB; without one kind of cones.
@@ -579,26 +588,29 @@ class TestColors:
         deutan = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
         plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         for seen in (plain, protan, deutan):
-            for palette in (runs.PALETTE, [runs.BRIGHTER[color] for color in runs.PALETTE]):
+            for palette in (
+                run_styles.PALETTE,
+                [run_styles.BRIGHTER[color] for color in run_styles.PALETTE],
+            ):
                 colors = [lab(color, seen) for color in palette]
                 for index, one in enumerate(colors):
                     assert all(distance(one, other) > 10 for other in colors[:index])
             for pair in (
-                [runs.HIGHER, runs.LOWER],
-                [runs.BRIGHTER[runs.HIGHER], runs.BRIGHTER[runs.LOWER]],
+                [run_styles.HIGHER, run_styles.LOWER],
+                [run_styles.BRIGHTER[run_styles.HIGHER], run_styles.BRIGHTER[run_styles.LOWER]],
             ):
                 assert distance(*(lab(color, seen) for color in pair)) > 20
 
     def test_no_run_has_the_colors_of_better_and_worse(self) -> None:
         plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        for change in (runs.HIGHER, runs.LOWER):
-            for color in runs.PALETTE:
+        for change in (run_styles.HIGHER, run_styles.LOWER):
+            for color in run_styles.PALETTE:
                 assert distance(lab(color, plain), lab(change, plain)) > 40
-                bright = lab(runs.BRIGHTER[color], plain)
-                assert distance(bright, lab(runs.BRIGHTER[change], plain)) > 35
+                bright = lab(run_styles.BRIGHTER[color], plain)
+                assert distance(bright, lab(run_styles.BRIGHTER[change], plain)) > 35
 
     def test_lines_stand_out_from_light_and_dark_pages(self) -> None:
-        for color in (*runs.PALETTE[:4], runs.NEUTRAL):
+        for color in (*run_styles.PALETTE[:4], run_styles.NEUTRAL):
             for page in ("#ffffff", "#16191d"):
                 a, b = sorted([luminance(color), luminance(page)])
                 assert (b + 0.05) / (a + 0.05) >= 3
@@ -660,7 +672,7 @@ class TestNames:
         result = rows_of(made["at_k"], "run", "x", "y").sort("x", "y")
         there = rows_of(every_chart(log, lists)["at_k"], "run", "x", "y").sort("x", "y")
         assert result["y"].to_list() == pytest.approx(there["y"].to_list())
-        assert set(result["run"]) == {ODD, "null", runs.label_of(MARKUP)}
+        assert set(result["run"]) == {ODD, "null", run_styles.label_of(MARKUP)}
 
     @pytest.mark.filterwarnings("ignore:fewer than 30 queries", "ignore:all values are equal")
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
@@ -684,8 +696,8 @@ class TestNames:
             assert "<!--" not in page.getvalue().replace("<!-- ", "")
             assert "</script><b>" not in page.getvalue()
         drawn = scales(pr.plot.distribution(lists, baseline=base, colors={other: "red"}))
-        assert drawn[runs.label_of(base)] == runs.NEUTRAL
-        assert drawn[runs.label_of(other)] == "red"
+        assert drawn[run_styles.label_of(base)] == run_styles.NEUTRAL
+        assert drawn[run_styles.label_of(other)] == "red"
 
     @pytest.mark.parametrize("name", ["x", "y", "k", "label", "metric", "number", "value", "found"])
     def test_columns_with_names_of_ours(self, lists: pl.DataFrame, name: str) -> None:
@@ -707,7 +719,7 @@ class TestNames:
         }).cast({"run": dtype})  # fmt: skip
         base = lists["run"][0]
         chart = pr.plot.distribution(lists, baseline=base)
-        assert [*scales(chart).values()] == [runs.NEUTRAL, runs.PALETTE[0]]
+        assert [*scales(chart).values()] == [run_styles.NEUTRAL, run_styles.PALETTE[0]]
         assert size(pr.plot.differences(lists, baseline=base)) > 0
         assert scales(pr.plot.distribution(lists, colors={base: "red"})).popitem()
         assert "red" in scales(pr.plot.distribution(lists, colors={base: "red"})).values()

@@ -16,7 +16,7 @@ from diagnostics.test_robustness import few_unjudged
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import named
 from polars_rank.reporting.csv_links import csv_link
-from polars_rank.reporting.formats import number, p_value, percent, signed
+from polars_rank.reporting.page_formats import number, p_value, percent, signed
 
 EVIL = "</script><script>alert(1)</script>"
 RUNS = ["bm25", "neural"]

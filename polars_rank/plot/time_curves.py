@@ -11,14 +11,14 @@ from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
-from polars_rank.plot.statistics_tables import column_of, keys_of, only_metric, result
+from polars_rank.plot.chart_tables import NOTHING, column_of, keys_of, only_metric, result
+from polars_rank.plot.run_styles import groups, labeled, run_columns
 
 if TYPE_CHECKING:
     import altair as alt
 
     from polars_rank.metrics.metric import Metric
-    from polars_rank.plot.runs import Colors, Runs
+    from polars_rank.plot.run_styles import Colors, Runs
 
 #: Maximum days for ticks with the hour, for one tick per day, and for ticks without the year.
 _FEW, _DAYS, _YEAR = 3, 10, 366
@@ -82,26 +82,20 @@ def over_time(
     schema = schema_of(rows)
     columns = run_columns(schema, run, time=time)
     rows = result(rows, ("queries",), f"pr.summarize(by={time!r})", optional=("confidence",))
-    nothing = pl.lit(None, dtype=pl.Float64)
-    ends, value = {"low": nothing, "high": nothing}, ""
     if "metric" in schema:
         rows = result(rows, ("mean", "low", "high"), "pr.summarize")
         (name, rows), value = only_metric(rows, metric), "mean"
-        ends = {"low": pl.col("low"), "high": pl.col("high")}
         others = [key for key in keys_of(schema, columns) if key != time]
     else:
         name = value = column_of(schema, metric, ("queries", time, *columns))
-        others = []
+        rows, others = rows.with_columns(low=NOTHING, high=NOTHING), []
+    y = pl.col(value).cast(pl.Float64).alias("y")
     selected = collected(
-        rows.select(
-            *groups(columns), "queries", "confidence", x=time, y=pl.col(value).cast(pl.Float64),
-            **ends,
-        )
-    )  # fmt: skip
+        rows.select(*groups(columns), "queries", "confidence", "low", "high", y, x=time)
+    )
     level = draw.confidence_text(selected.get_column("confidence"))
     data = selected.filter(pl.col("x").is_not_null()).drop("confidence")
-    data = harmless_texts(draw.non_empty(data, "y", name))
-    data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
+    data, runs = labeled(draw.non_empty(data, "y", name), baseline, colors)
     if data.select(pl.struct("x", "run").is_duplicated().any()).item():
         raise ArgumentError(
             f"several rows for one value of {time!r}; set `run`"
@@ -113,19 +107,16 @@ def over_time(
     form = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
     tips = [
         draw.altair().Tooltip(field="x", type=kind, title=draw.escaped(time), **form),
-        *draw.tooltip(
-            ("y", draw.mean_title(name), ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
-            ("queries", "queries", ",d"), of=runs, data=data,
-        ),
-    ]  # fmt: skip
+        *draw.tooltip(("y", draw.mean_title(name), ".4f"), *draw.INTERVAL, of=runs, data=data),
+    ]
     x = draw.axis("X", "x", time, type=kind, **_ticks(data, kind))
-    y = draw.means(draw.mean_title(name), data)
+    means = draw.means(draw.mean_title(name), data)
     note = f"{draw.counted(data.get_column('queries'))} per point"
     without = selected.height - selected.get_column("x").count()
     omitted = f"{draw.counted([without], 'rows')} with null {time} omitted" if without else ""
     return draw.layered(
         data,
-        draw.lines(data, runs, x, y, tips),
+        draw.lines(data, runs, x, means, tips),
         title=f"{draw.mean_title(name, capital=True)} over time",
         subtitle=[note + (f" · {level}" if has_bounds else ""), omitted],
         width=560,
@@ -134,18 +125,16 @@ def over_time(
 
 def _with_times(data: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """Return the table with times in Altair's types, and the type."""
-    dtype, x = data.schema["x"], pl.col("x")
-    if isinstance(dtype, pl.Datetime):
-        return data.with_columns(x.dt.replace_time_zone(None).cast(pl.Datetime("ms"))), "temporal"
-    if dtype == pl.Date:
-        return data.with_columns(x.cast(pl.Datetime("ms"))), "temporal"
-    if dtype.is_numeric():
+    times, kind = data.get_column("x"), "temporal"
+    if times.dtype.is_numeric():
         return data, "quantitative"
-    text = data.with_columns(x.cast(pl.String))
-    date = text.get_column("x").str.to_date("%Y-%m-%d", strict=False)
-    if not date.null_count():
-        return text.with_columns(date.cast(pl.Datetime("ms")).alias("x")), "temporal"
-    return text, "ordinal"
+    if times.dtype == pl.Datetime:
+        times = times.dt.replace_time_zone(None)
+    elif times.dtype != pl.Date:
+        text = times.cast(pl.String)
+        dates = text.str.to_date("%Y-%m-%d", strict=False)
+        times, kind = (text, "ordinal") if dates.null_count() else (dates, kind)
+    return data.with_columns(times if kind == "ordinal" else times.cast(pl.Datetime("ms"))), kind
 
 
 def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
@@ -157,9 +146,8 @@ def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
             "time column to dates, e.g. with .str.to_date()"
         )
     x = pl.col("x").to_physical().cast(pl.Float64)
-    place = (x - x.min()) / (x.max() - x.min())
+    marked = data.lazy().with_columns(place=(x - x.min()) / (x.max() - x.min()))
     steps = max(1, draw.ROWS // (_KEPT * len(runs.labels)))
-    marked = data.lazy().with_columns(place=place)
     few = draw.thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
     return collected(few.drop("place"), few=True)
 

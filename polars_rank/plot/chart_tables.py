@@ -29,12 +29,12 @@ _TYPES = {
     **schema_of_result((*SUMMARY, *COMPARISON, *LEADERBOARD)), "metric": TEXT, "baseline": TEXT
 }  # fmt: skip
 
+#: A missing bound of an interval.
+NOTHING = pl.lit(None, dtype=pl.Float64)
+
 
 def result(
-    rows: pl.LazyFrame,
-    columns: Iterable[str],
-    function: str,
-    optional: Iterable[str] = (),
+    rows: pl.LazyFrame, columns: Iterable[str], function: str, optional: Iterable[str] = ()
 ) -> pl.LazyFrame:
     """Return the table of a function, with its types; raise `SchemaError` for another table.
 

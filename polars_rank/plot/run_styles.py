@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +14,7 @@ from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 Colors: TypeAlias = Mapping[Any, str]
 
@@ -45,12 +45,11 @@ _JOINER = "\u2060"
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a chart, the baseline first: names, colors, dash patterns and shapes."""
+    """The runs of a chart, the baseline first: names, and colors, dash patterns and shapes."""
 
     labels: tuple[str, ...]
-    colors: tuple[str, ...]
-    dashes: tuple[Sequence[int], ...]
-    shapes: tuple[str, ...]
+    #: The values of the channels "color", "strokeDash" and "shape".
+    styles: Mapping[str, Sequence[Any]]
 
     @classmethod
     def of(cls, labels: Iterable[str], baseline: Any = None, colors: Colors | None = None) -> Runs:
@@ -62,15 +61,24 @@ class Runs:
             raise ArgumentError(
                 f"a chart can have at most {MAX_RUNS} runs; found {len(others):,}; filter the table"
             )
-        overrides = _checked(colors)
-        places = range(len(others))
-        defaults = [NEUTRAL] * len(first) + [PALETTE[i % len(PALETTE)] for i in places]
-        return cls(
-            (*first, *others),
-            tuple(overrides.get(n, c) for n, c in zip([*first, *others], defaults, strict=True)),
-            (*([DASHES[0]] * len(first)), *(DASHES[i % len(DASHES)] for i in places)),
-            (*([SHAPES[0]] * len(first)), *(SHAPES[i % len(SHAPES)] for i in places)),
-        )
+        colors = {} if colors is None else colors
+        for run, color in colors.items():
+            if not isinstance(color, str) or not color.strip():
+                raise ArgumentError(
+                    f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"
+                )
+
+        def styles(of_baseline: Any, of_others: Sequence[Any]) -> list[Any]:
+            cycled = [of_others[place % len(of_others)] for place in range(len(others))]
+            return [of_baseline] * len(first) + cycled
+
+        given = {label_of(run): color for run, color in colors.items()}
+        defaults = zip([*first, *others], styles(NEUTRAL, PALETTE), strict=True)
+        return cls((*first, *others), {
+            "color": [given.get(name, color) for name, color in defaults],
+            "strokeDash": styles(DASHES[0], DASHES),
+            "shape": styles(SHAPES[0], SHAPES),
+        })  # fmt: skip
 
     @property
     def named(self) -> bool:
@@ -87,7 +95,8 @@ def run_colors(runs: Iterable[Any], baseline: Any = None) -> dict[Any, str]:
     """Return the color of each run, for charts of some of the runs."""
     names = {label_of(name): name for name in runs}
     drawn = Runs.of(sorted(names), baseline)
-    return {names[label]: color for label, color in zip(drawn.labels, drawn.colors, strict=True)}
+    colors = zip(drawn.labels, drawn.styles["color"], strict=True)
+    return {names[label]: color for label, color in colors}
 
 
 def label_of(run: Any) -> str:
@@ -107,13 +116,8 @@ def harmless(text: str) -> str:
 
 
 def harmless_text(text: pl.Expr) -> pl.Expr:
-    """Return an expression that applies `harmless` to a column."""
+    """Return an expression that applies `harmless` to columns."""
     return text.map_elements(harmless, pl.String)
-
-
-def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with `harmless` applied to all text columns."""
-    return table.with_columns(harmless_text(pl.col(pl.String)))
 
 
 def run_columns(schema: pl.Schema, run: str | None, **others: str) -> list[str]:
@@ -132,21 +136,17 @@ def grouped(names: Iterable[str]) -> list[str]:
 
 
 def labeled(
-    table: pl.DataFrame,
-    *,
-    baseline: Any = None,
-    colors: Colors | None = None,
-    needed: bool = False,
-    separator: str = " · ",
+    table: pl.DataFrame, baseline: Any = None, colors: Colors | None = None, separator: str = " · "
 ) -> tuple[pl.DataFrame, Runs]:
     """Return the table with the names of its runs in the column "run", and the runs.
 
     Runs are identified by the columns from `groups`, whose values are joined with a separator;
-    without them, there is one run without a name. With `needed`, a missing baseline is an error.
+    without them, there is one run without a name. All texts of the table become `harmless`.
     """
+    table = table.with_columns(harmless_text(pl.col(pl.String)))
     columns = grouped(table.columns)
     if not columns:
-        if needed and baseline is not None:
+        if baseline is not None:
             raise ArgumentError(
                 f"`baseline` is {baseline!r}, but the table has no column of runs; set `run`"
             )
@@ -157,24 +157,10 @@ def labeled(
     order = table.select(*columns, label.alias("run")).unique()
     order = order.sort(columns, nulls_last=True)
     runs = Runs.of(order.get_column("run"), baseline, colors)
-    if needed and baseline is not None and label_of(baseline) not in runs.labels:
+    if baseline is not None and label_of(baseline) not in runs.labels:
         available = ", ".join(map(repr, runs.labels[:10])) or "none"
         raise DataError(f"run {baseline!r} (`baseline`) not found; available: {available}")
     return table.with_columns(label.alias("run")).drop(columns), runs
-
-
-def labeled_pairs(
-    table: pl.DataFrame, baselines: pl.Series, colors: Colors | None = None
-) -> tuple[pl.DataFrame, Runs, str | None]:
-    """Return the table with the names of its runs, the runs, and the name of the one baseline.
-
-    If there are several baselines, there is none, and the names are those of pairs.
-    """
-    names = run_labels(baselines.drop_nulls().unique())
-    if len(names) > 1 and (columns := grouped(table.columns)):
-        table = table.with_columns(baselines.alias(f"{_GROUP}{len(columns)}"))
-    table, runs = labeled(table, colors=colors, separator=" vs. ")
-    return table, runs, names[0] if len(names) == 1 else None
 
 
 def run_labels(names: pl.Series) -> pl.Series:
@@ -183,14 +169,3 @@ def run_labels(names: pl.Series) -> pl.Series:
     if not text.null_count():
         return text
     return text.fill_null(f"({_NULL})" if _NULL in text else _NULL)
-
-
-def _checked(colors: Colors | None) -> dict[str, str]:
-    if colors is None:
-        return {}
-    for run, color in colors.items():
-        if not isinstance(color, str) or not color.strip():
-            raise ArgumentError(
-                f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"
-            )
-    return {label_of(run): color for run, color in colors.items()}

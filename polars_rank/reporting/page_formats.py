@@ -27,7 +27,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import number
+    >>> from polars_rank.reporting.page_formats import number
     >>> number(0.41236), number(-1234.5), number(0.00008), number(0.0000123), number(None)
     ('0.4124', '−1,234.50', '0.0001', '0.0000123', '–')
     """
@@ -45,7 +45,7 @@ def signed(value: float | None) -> str:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import signed
+    >>> from polars_rank.reporting.page_formats import signed
     >>> signed(0.05), signed(-0.05), signed(0.0)
     ('+0.0500', '−0.0500', '0.0000')
     """
@@ -58,7 +58,7 @@ def percent(value: float | None, *, sign: bool = False) -> str:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import percent
+    >>> from polars_rank.reporting.page_formats import percent
     >>> percent(0.123), percent(-0.1, sign=True), percent(0.0004), percent(None)
     ('12.3%', '−10.0%', '0.04%', '–')
     """
@@ -79,7 +79,7 @@ def p_value(value: float | None) -> str:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import p_value
+    >>> from polars_rank.reporting.page_formats import p_value
     >>> p_value(0.0123), p_value(1e-9), p_value(None)
     ('0.012', '< 0.001', '–')
     """
@@ -93,7 +93,7 @@ def text(value: Any) -> str:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import text
+    >>> from polars_rank.reporting.page_formats import text
     >>> text(None), text(b"ab"), text(2.0), text({"a": 1})
     ('null', "b'ab'", '2', 'a=1')
     """
@@ -118,7 +118,7 @@ def is_link(value: Any) -> bool:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import is_link
+    >>> from polars_rank.reporting.page_formats import is_link
     >>> is_link("https://example.org/a?b=1"), is_link("javascript:alert(1)"), is_link(None)
     (True, False, False)
     """
@@ -130,7 +130,7 @@ def listed(names: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> from polars_rank.reporting.formats import listed
+    >>> from polars_rank.reporting.page_formats import listed
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """

@@ -1,4 +1,4 @@
-"""The plan of a fusion: from the documents of all runs of a query to one ranking."""
+"""The combination of the documents of all runs of a query into one ranking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polars_rank.checks import Check
     from polars_rank.columns import Columns
     from polars_rank.conventions import Ties
-    from polars_rank.fusion.parameters import Fusion
+    from polars_rank.fusion.methods import Fusion
 
 #: The fused score, and the highest and the lowest label of a document.
 FUSED, LABEL, LOWEST_LABEL = (
@@ -41,8 +41,8 @@ _MISSING = OWN + "points of missing"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The plan that fuses the rankings of complete queries."""
+class Combination:
+    """The fusion of the rankings of complete queries."""
 
     fusion: Fusion
     columns: Columns
@@ -75,8 +75,8 @@ class Plan:
         The fused run is null in the column of runs. `keys` identify queries.
         """
         query = [*dict.fromkeys([*keys, *self.columns.keys])]
-        distinct = self._distinct(rows, query)
-        scored = self._scored(self._ranked(distinct, query), query)
+        distinct = self.distinct(rows, query)
+        scored = self.scored(distinct, query)
         documents = self.combined(scored, query)
         if self.keeps_runs:
             documents = pl.concat([self._kept(distinct, documents, query), documents])
@@ -85,12 +85,7 @@ class Plan:
             descending=[*[False] * len(keys), False, True, True], nulls_last=True,
         )  # fmt: skip
 
-    def scored(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the points that runs give to documents. They do not depend on weights."""
-        query = self.columns.keys
-        return self._scored(self._ranked(self._distinct(rows, query), query), query)
-
-    def _distinct(self, rows: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+    def distinct(self, rows: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
         """Return each document of a run once, with its highest score."""
         values = [
             pl.col(_ORIGINAL).max(),
@@ -106,36 +101,6 @@ class Plan:
             values.append(best_first.first())
         return rows.group_by(*query, self.run, self.doc).agg(values)
 
-    def _ranked(self, documents: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
-        """Add ranks, scores, and properties of runs."""
-        of_run = [*query, self.run]
-        rank = position(self._order()).over(of_run).cast(pl.Float64)
-        return (
-            documents.with_columns(
-                pl.when(pl.col(_ORIGINAL).is_not_null()).then(rank).alias(_RANK),
-                pl.col(_ORIGINAL).cast(pl.Float64).alias(_SCORE),
-                self.weight.alias(_WEIGHT),
-            )
-            .with_columns(
-                SCORE.count().over(of_run).cast(pl.Float64).alias(_SIZE),
-                SCORE.max().over(of_run).alias(_HIGHEST),
-                pl.col(self.doc).filter(SCORE.is_not_null()).n_unique().over(query)
-                .cast(pl.Float64).alias(_CANDIDATES),
-            )
-        )  # fmt: skip
-
-    @property
-    def weight(self) -> pl.Expr:
-        """The weight of the run of a row; null if it has none."""
-        weights = self.fusion.weights
-        if weights is None:
-            return pl.lit(1.0)
-        return (
-            pl.col(self.run)
-            .cast(pl.String)
-            .replace_strict([*weights], [*weights.values()], default=None, return_dtype=pl.Float64)
-        )
-
     def _order(self) -> Order:
         """Return the order of the documents of a run."""
         if self.ties == "input":
@@ -150,11 +115,33 @@ class Plan:
         own = columns._replace(score=_ORIGINAL, label=_LABEL, schema=pl.Schema(schema))
         return rank_order(self.ties, own)
 
-    def _scored(self, ranked: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
-        """Add the points of documents, and rows of runs that give points to missing documents."""
-        of_run = [*query, self.run]
+    def scored(self, documents: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+        """Add ranks, points and weights, and rows of runs that give points to missing documents.
+
+        Ranks and points do not depend on weights. Runs without a weight have the weight null.
+        """
+        of_run, weights = [*query, self.run], self.fusion.weights
+        rank = position(self._order()).over(of_run).cast(pl.Float64)
+        weight = pl.lit(1.0)
+        if weights is not None:
+            weight = pl.col(self.run).replace_strict(
+                [*weights], [*weights.values()], default=None, return_dtype=pl.Float64
+            )
+        retrieved = pl.col(self.doc).filter(SCORE.is_not_null()).n_unique().over(query)
         points = pl.when(SCORE.is_not_null()).then(self.fusion.points(of_run))
-        scored = ranked.with_columns(points.alias(_POINTS))
+        scored = (
+            documents.with_columns(
+                pl.when(pl.col(_ORIGINAL).is_not_null()).then(rank).alias(_RANK),
+                pl.col(_ORIGINAL).cast(pl.Float64).alias(_SCORE),
+                weight.alias(_WEIGHT),
+            )
+            .with_columns(
+                SCORE.count().over(of_run).cast(pl.Float64).alias(_SIZE),
+                SCORE.max().over(of_run).alias(_HIGHEST),
+                retrieved.cast(pl.Float64).alias(_CANDIDATES),
+            )
+            .with_columns(points.alias(_POINTS))
+        )
         points_of_missing = self.fusion.points_of_missing
         if points_of_missing is None:
             return scored
@@ -203,8 +190,7 @@ class Plan:
     @property
     def _score(self) -> pl.Expr:
         """The fused score of the rows of a document; null if no run retrieved it."""
-        score = self.fusion.rule.score(self.fusion)
-        return pl.when(RANK.count() > 0).then(score).alias(_FUSED)
+        return pl.when(RANK.count() > 0).then(self.fusion.score).alias(_FUSED)
 
     def _kept(
         self, distinct: pl.LazyFrame, documents: pl.LazyFrame, query: Sequence[str]
