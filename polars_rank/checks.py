@@ -159,7 +159,7 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
 def with_check(
     results: pl.LazyFrame,
     facts: pl.LazyFrame,
-    check: Callable[[pl.DataFrame], None],
+    check: Callable[[pl.DataFrame], object],
     *,
     last: bool = False,
 ) -> pl.LazyFrame:

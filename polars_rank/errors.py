@@ -6,14 +6,16 @@ import copyreg
 import sys
 import warnings
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import FrameType
+
+T = TypeVar("T")
 
 __all__ = [
     "ArgumentError",
@@ -156,6 +158,12 @@ def warning() -> Callable[..., None]:
     Plans run in threads of Polars, which have other contexts.
     """
     return partial(_issue, RECORD.get())
+
+
+def in_this_context(function: Callable[[], T]) -> Callable[[], T]:
+    """Return a function that records warnings as here when Polars calls it in another thread."""
+    context = copy_context()
+    return lambda: context.copy().run(function)
 
 
 def _issue(

@@ -16,7 +16,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import OWN
 from polars_rank._polars import key_hash
-from polars_rank.errors import SourceError
+from polars_rank.errors import SourceError, in_this_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -241,6 +241,7 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
 
 def deferred(plan: Callable[[], pl.LazyFrame], schema: pl.Schema, name: str) -> pl.LazyFrame:
     """Return the rows of a plan that is chosen when the result is collected."""
+    plan = in_this_context(plan)
     return _source(lambda: all_batches(plan()), schema, name)
 
 

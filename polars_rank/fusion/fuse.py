@@ -195,13 +195,11 @@ def fuse(
         runs = log.select(pl.col(run).cast(pl.String).unique())
         return pl.defer(lambda: runs.collect(engine="streaming"), schema={run: pl.String})
 
-    def check(table: pl.DataFrame) -> None:
+    def check(table: pl.DataFrame) -> pl.DataFrame:
+        """Return no rows, after the check of all runs at once."""
         found = table.to_series().drop_nulls().sort().to_list()
         check_runs(run, found, fusion.weights or (), name if keep_runs else None)
-
-    def checked(runs: pl.LazyFrame) -> pl.LazyFrame:
-        """Return no rows, after the check of all runs at once."""
-        return with_check(runs.clear(), runs.map_batches(lambda table: table), check)
+        return table.clear()
 
     def whole(log: pl.LazyFrame) -> pl.LazyFrame:
         result = fused(log)
@@ -212,7 +210,12 @@ def fuse(
         # Without the runs, there is one run.
         return found.set_sorted(order if keep_runs else [*groups, run, *queries])
 
-    return Separable(queries, fused, Mergeable((), runs_of, pl.LazyFrame.unique, checked), whole)
+    return Separable(
+        queries,
+        fused,
+        Mergeable((), runs_of, pl.LazyFrame.unique, lambda runs: runs.map_batches(check)),
+        whole,
+    )
 
 
 def columns_of_runs(

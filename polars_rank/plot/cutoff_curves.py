@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import free, public, share, whole_number
+from polars_rank._params import OWN, free, public, share, whole_number
 from polars_rank.columns import RUN
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
@@ -16,6 +16,7 @@ from polars_rank.evaluation.log import groups_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
+from polars_rank.metrics.sets import num_retrieved
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.chart_tables import NOTHING, column_of
 from polars_rank.plot.run_styles import groups, labeled, run_columns
@@ -114,8 +115,9 @@ def at_k(
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
         of_rankings = {key: value for key, value in options.items() if key != "undefined"}
-        counts = per_query(log, "num_retrieved", **_with_run(log, of_rankings))
-        longest = int(collected(counts.select(pl.col("num_retrieved").max())).item() or 1)
+        length = num_retrieved().alias(f"{OWN}length")
+        counts = per_query(log, length, **_with_run(log, of_rankings))
+        longest = int(collected(counts.select(pl.last().max())).item() or 1)
         within = [k for k in points if k <= longest] or points[:1]
         table, subtitle = _estimated(log, {k: measure.at(k) for k in within}, confidence, options)
     return by_cutoff(table, name, subtitle, baseline=baseline, colors=colors)

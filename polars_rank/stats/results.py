@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from polars_rank._params import F
+from polars_rank.errors import in_this_context
 from polars_rank.stats._arrays import np
 
 #: Number of groups and runs that a message names.
@@ -99,7 +100,7 @@ def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) ->
         with np.errstate(all="ignore"):
             return function()
 
-    return pl.defer(result, schema=pl.Schema(schema))
+    return pl.defer(in_this_context(result), schema=pl.Schema(schema))
 
 
 def first_few(labels: Iterable[str]) -> str:

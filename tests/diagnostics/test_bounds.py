@@ -198,7 +198,7 @@ def test_labels_that_a_gain_rejects(metric: str, options: dict, message: str) ->
     log = pl.DataFrame({"query": 1, "score": [2, 1], "label": [None, 0]})
     with pytest.raises(pr.errors.ArgumentError, match=message) as caught:
         pr.diagnostics.judgment_bounds(log, metric, **options)
-    assert caught.value.parameters == ("grade",)
+    assert "`grade`" in str(caught.value)
 
 
 def test_small_labels_break_ties() -> None:
