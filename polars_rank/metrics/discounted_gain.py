@@ -146,24 +146,22 @@ def ideal_dcg(
         cut = k if depth is None else t.num_retrieved(k)
         return t.ideal_top(gain, discount, cut).sum()
     listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
-    documents = map(t.in_any_order, (t.gain(gain), listed, RETRIEVED))
-    return t.fold(_by_gain, *documents, discount=discount, k=k, depth=depth)
+    shown = [] if depth is None else [RETRIEVED]
+    documents = map(t.in_any_order, (t.gain(gain), listed, *shown))
+    return t.fold(_by_gain, *documents, discount=discount, k=k)
 
 
 def _by_gain(
-    gains: pl.Expr,
-    listed: pl.Expr,
-    retrieved: pl.Expr,
-    *,
-    discount: Discount,
-    k: int | None,
-    depth: Literal["retrieved"] | None,
+    gains: pl.Expr, listed: pl.Expr, *shown: pl.Expr, discount: Discount, k: int | None
 ) -> pl.Expr:
-    """Return the sum of the discounted gains of the listed documents, highest gains first."""
+    """Return the sum of the discounted gains of the listed documents, highest gains first.
+
+    If `shown` has a condition, as many documents count as meet it.
+    """
     best = gains.filter(listed).sort(descending=True)
     terms = best * discount(best.cum_count().cast(pl.Float64))
-    if depth == "retrieved":
-        terms = terms.head(retrieved.sum())
+    for each in shown:
+        terms = terms.head(each.sum())
     return (terms if k is None else terms.head(k)).sum()
 
 

@@ -368,13 +368,14 @@ def average_precision(
 def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the user stops at that rank."""
     if max_grade is not None:
-        return _expected_stop(stop_probability(max_grade), k, reciprocal)
-    return _expected_stop(t.gain(power_of_two).fill_null(1.0), k, reciprocal, of_highest=True)
+        return _expected_stop(stop_probability(max_grade), k, POSITION.map(reciprocal))
+    worth = t.gain(power_of_two).fill_null(1.0)
+    return _expected_stop(worth, k, POSITION.map(reciprocal), scaled=True)
 
 
 def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
-    return _expected_stop(share_of_grades(max_grade, 0), k, persistence, p=decay)
+    return _expected_stop(share_of_grades(max_grade, 0), k, POSITION.map(persistence, p=decay))
 
 
 def _first_hit_probability(rel: float | None) -> Term:
@@ -385,32 +386,24 @@ def _first_hit_probability(rel: float | None) -> Term:
     return (hits_in_block(rel) / (LAST + 1 - POSITION)).clip(0, 1)
 
 
-def _expected_stop(
-    worth: Term, k: int | None, weight: Function, *, of_highest: bool = False, **parameters: float
-) -> Value:
-    """Return the sum of weight times the probability of stopping at each rank, in random order."""
-    places = map(t.in_any_order, (POSITION, FIRST, LAST))
-    weights = t.in_any_order(_down_to(k, POSITION.map(weight, **parameters)))
-    worths = t.in_order(worth), t.in_any_order(worth)
-    return t.fold(_stopped, *places, weights, *worths, of_highest=of_highest)
+def _expected_stop(worth: Term, k: int | None, weights: Term, *, scaled: bool = False) -> Value:
+    """Return the sum of weight times the probability of stopping at each rank, in random order.
+
+    If `scaled`, the probability is worth - 1 by the highest worth of the ranking.
+    """
+    blocks = map(t.in_any_order, (POSITION - FIRST + 1, TIED, _down_to(k, weights), worth))
+    return t.fold(_stopped, t.in_order(worth), *blocks, scaled=scaled)
 
 
 def _stopped(
-    place: pl.Expr,
-    first: pl.Expr,
-    last: pl.Expr,
-    weight: pl.Expr,
-    worth: pl.Expr,
-    every: pl.Expr,
-    *,
-    of_highest: bool,
+    worth: pl.Expr, place: pl.Expr, ties: pl.Expr, weight: pl.Expr, every: pl.Expr, *, scaled: bool
 ) -> pl.Expr:
-    stop = (worth - 1) / every.max() if of_highest else worth
+    stop = (worth - 1) / every.max() if scaled else worth
     documents = pl.struct(
         stop.alias("stop"),
         weight.alias("weight"),
-        (place - first + 1).cast(pl.Int64).alias("place"),
-        (last - first + 1).cast(pl.Int64).alias("ties"),
+        place.cast(pl.Int64).alias("place"),
+        ties.cast(pl.Int64).alias("ties"),
     )
     return of_lists(_expected_stops, lists=documents.filter(stop.is_not_null()).implode())
 

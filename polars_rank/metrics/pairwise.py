@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import number, share, whole_number
+from polars_rank._params import number, share
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, SCORE, Value, ratio, where
@@ -341,7 +341,7 @@ def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     ----------
     Russakovsky et al., ImageNet large scale visual recognition challenge, 2015.
     """
-    best = t.top(LABEL, whole_number("k", k)).max().equals(t.each(LABEL).max())
+    best = t.top(LABEL, k).max().equals(t.each(LABEL).max())
     return where(t.num_relevant(rel) > 0, where(best, 1.0, 0.0))
 
 

@@ -385,3 +385,8 @@ def share_of_top(condition: Term, k: int | None, depth: Literal["k", "retrieved"
     found = t.top(condition, k).count()
     whole = k is None or depth == "retrieved"
     return ratio(found, t.num_retrieved(k)) if whole else found / k
+
+
+def judged_nonrelevant(rel: float | None) -> Term:
+    """Return whether a document is judged not relevant, with a label of 0 or more."""
+    return t.JUDGED & (t.LABEL >= 0) & ~t.relevant(rel)
