@@ -122,14 +122,10 @@ def _expected_sum(value: nodes.Reduction, *, whole_labels: bool) -> Value:
         raise OrderMattersError("an extreme, or terms or cutoffs that depend on the order")
     is_whole = isinstance(term, Gain) and whole_labels and getattr(term.gain, "whole", False)
     if value.how == "count" or is_whole:
-        if isinstance(term, Relevant):
-            total: Term = hits_in_block(term.rel)
-        else:
-            # The sum of labels of 64 bits may need more bits.
-            is_count = value.how == "count"
-            exact = (term & RETRIEVED).cast(pl.Int64) if is_count else term.cast(pl.Int128)
-            total = nodes.OfTies(_block_sum, (exact, _BEGIN, _END))
-        mean = total / TIED
+        # The sum of labels of 64 bits may need more bits.
+        is_count = value.how == "count"
+        exact = (term & RETRIEVED).cast(pl.Int64) if is_count else term.cast(pl.Int128)
+        mean = nodes.OfTies(_block_sum, (exact, _BEGIN, _END)) / TIED
         return nodes.Reduction("sum", mean if weight is None else mean * weight, "rank", value.k)
     # Fractions are summed within each ranking: in running sums over all rankings, rounding errors
     # would accumulate.
@@ -145,8 +141,8 @@ def _down_to(k: int | None, weights: Term) -> Term:
 
 def hits_in_block(rel: float | None) -> Term:
     """Return the number of hits among the documents tied with each document."""
-    hit = Relevant(rel) & RETRIEVED
-    return nodes.OfTies(_block_hits, (Hits(rel), hit, _BEGIN, _END))
+    hit = (Relevant(rel) & RETRIEVED).cast(pl.Int64)
+    return nodes.OfTies(_block_sum, (hit, _BEGIN, _END))
 
 
 def hits_above_block(rel: float | None) -> Term:
@@ -168,11 +164,6 @@ def _block_sum(values: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
     number = values.fill_null(0)
     running = number.cum_sum()
     return (running.gather(end) - (running - number).gather(begin)).cast(pl.Float64)
-
-
-def _block_hits(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
-    hits, hit = hits.cast(pl.Int64), hit.cast(pl.Int64)
-    return (hits.gather(end) - (hits - hit).gather(begin)).cast(pl.Float64)
 
 
 def _hits_above(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr) -> pl.Expr:

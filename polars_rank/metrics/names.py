@@ -94,11 +94,7 @@ def metric(name: str) -> Metric:
 
 def is_metric(name: str) -> bool:
     """Return whether a text is the name of a metric."""
-    try:
-        read(name)
-    except ArgumentError:
-        return False
-    return True
+    return _known(name) is not None
 
 
 @contextmanager
