@@ -128,9 +128,8 @@ if TYPE_CHECKING:
         roc_auc,
         unjudged,
     )
-    from polars_rank.metrics.listing import list_metrics
     from polars_rank.metrics.metric import Metric, define_metric
-    from polars_rank.metrics.names import metric
+    from polars_rank.metrics.names import list_metrics, metric
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
@@ -254,7 +253,7 @@ _MODULES = {
     "join_judgments": "io.judgments",
     "join_spans": "io.spans",
     "leaderboard": "stats.leaderboards",
-    "list_metrics": "metrics.listing",
+    "list_metrics": "metrics.names",
     "metric": "metrics.names",
     "per_query": "evaluation.evaluate",
     "power": "stats.planning",

@@ -381,7 +381,7 @@ def weight_sum(weight: Function, k: int) -> float:
     with the first correction of Euler and Maclaurin. The error is that of rounding.
     """
     first = pl.int_range(1, min(k, _ADDED) + 1, eager=True)
-    total = _sum(weight, first.cast(pl.Float64))
+    total = math.fsum(_weights(weight, first.cast(pl.Float64)))
     if k <= _ADDED:
         return total
     start, end = _ADDED + 0.5, k + 0.5
@@ -390,14 +390,10 @@ def weight_sum(weight: Function, k: int) -> float:
     middles = width * (pl.int_range(panels, eager=True) + 0.5)
     for point, part in _GAUSS.items():
         ranks = start * (middles + point * width).exp()
-        total += part * width * _sum(lambda rank: weight(rank) * rank, ranks)
+        total += part * width * math.fsum(_weights(lambda rank: weight(rank) * rank, ranks))
     around = pl.Series([start - 0.5, start + 0.5, end - 0.5, end + 0.5])
     before, after, last, beyond = _weights(weight, around)
     return total - ((beyond - last) - (after - before)) / 24
-
-
-def _sum(weight: Function, ranks: pl.Series) -> float:
-    return math.fsum(_weights(weight, ranks))
 
 
 def _weights(weight: Function, ranks: pl.Series) -> list[float]:
