@@ -65,9 +65,9 @@ from polars_rank.metrics import recall as recall
 from polars_rank.metrics import reciprocal_rank as reciprocal_rank
 from polars_rank.metrics import roc_auc as roc_auc
 from polars_rank.metrics import unjudged as unjudged
-from polars_rank.metrics.listing import list_metrics as list_metrics
 from polars_rank.metrics.metric import Metric as Metric
 from polars_rank.metrics.metric import define_metric as define_metric
+from polars_rank.metrics.names import list_metrics as list_metrics
 from polars_rank.metrics.names import metric as metric
 from polars_rank.namespace import Ranking as Ranking
 from polars_rank.reporting.page import report as report

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import public
-from polars_rank.gains import _check_base, _Logarithmic
+from polars_rank._params import is_number, public
+from polars_rank.errors import ArgumentError
 
 __all__ = [
     "jarvelin",
@@ -66,7 +67,6 @@ def log(base: float = math.e) -> Discount:
     Discount
         A function of the rank, usable as `discount`.
     """
-    _check_base(base)
     return _Logarithmic("log", base)
 
 
@@ -95,7 +95,6 @@ def jarvelin(base: float = 2) -> Discount:
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
     """
-    _check_base(base)
     return _Logarithmic("jarvelin", base)
 
 
@@ -119,6 +118,26 @@ def reciprocal(rank: pl.Expr) -> pl.Expr:
         Float64 in (0, 1]; null if the rank is null.
     """
     return 1 / rank.cast(pl.Float64)
+
+
+@dataclass(frozen=True)
+class _Logarithmic:
+    kind: str
+    base: float
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.base) and self.base > 1):
+            raise ArgumentError(f"`base` must be a number above 1; found {self.base!r}")
+
+    def __call__(self, rank: pl.Expr) -> pl.Expr:
+        rank = rank.cast(pl.Float64)
+        # Clipping gives discount 1 to ranks below the base, as at the base.
+        counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
+        return math.log(self.base) / counted.log()
+
+    @property
+    def __name__(self) -> str:
+        return f"{self.kind}({str(float(self.base)).removesuffix('.0')})"
 
 
 #: Discounts that can be given by name.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import polars as pl
 
@@ -170,16 +169,14 @@ def _mapped(parameter: str, given: Mapping[Any, float]) -> Gain:
         raise ArgumentError(
             f"`{parameter}` must map finite grades to finite gains; found {short(given)}"
         )
-    mapped = _Mapped(
-        tuple((float(grade), float(gains[grade])) for grade in sorted(gains)), repr(gains)
-    )
-    worths = [worth for _, worth in mapped.gains]
+    levels = tuple((float(grade), float(gains[grade])) for grade in sorted(gains))
+    worths = [worth for _, worth in levels]
     if sorted(worths) != worths:
         raise ArgumentError(
             f"`{parameter}` must not decrease as the grade increases, because the ideal order is "
             f"by grade; found {short(given)}"
         )
-    return mapped
+    return _Mapped(levels, repr(gains))
 
 
 def _grade(grade: Any) -> Any:
@@ -187,6 +184,14 @@ def _grade(grade: Any) -> Any:
     if isinstance(grade, str) and re.fullmatch(r"-?[0-9]{1,15}", grade):
         return int(grade)
     return scalar(grade)
+
+
+def _replaced(
+    label: pl.Expr, levels: tuple[tuple[float, float], ...], default: pl.Expr | None
+) -> pl.Expr:
+    """Return the gains of labels, and the default for other labels."""
+    grades, gains = (pl.Series(each, dtype=pl.Float64) for each in zip(*levels, strict=True))
+    return label.replace_strict(grades, gains, default=default, return_dtype=pl.Float64)
 
 
 @dataclass(frozen=True)
@@ -199,12 +204,7 @@ class _Mapped:
         return self.written
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
-        grades, values = (
-            pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
-        )
-        return label.cast(pl.Float64).replace_strict(
-            grades, values, default=None, return_dtype=pl.Float64
-        )
+        return _replaced(label.cast(pl.Float64), self.gains, None)
 
     @property
     def refuses(self) -> Refusals:
@@ -219,22 +219,16 @@ class Levels:
     """Gain of some grades, as in trec_eval; the gain of other labels is the label, at least 0."""
 
     gains: tuple[tuple[float, float], ...]
+    #: Gains can decrease as grades increase; then the ideal order is by gain.
+    falls: ClassVar = True
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
         label = label.cast(pl.Float64)
-        grades, values = (
-            pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
-        )
-        return label.replace_strict(grades, values, default=label.clip(0), return_dtype=pl.Float64)
+        return _replaced(label, self.gains, label.clip(0))
 
     @property
     def __name__(self) -> str:
         return f"Levels({self.gains})"
-
-    @property
-    def falls(self) -> bool:
-        """Return whether gains can decrease as grades increase; then the ideal order is by gain."""
-        return True
 
 
 @public
@@ -287,11 +281,11 @@ class _AtLeast:
     def refuses(self) -> Refusals:
         # The gain function is not applied to labels below the lowest.
         return {
-            problem: partial(self._is_invalid, condition)
+            problem: partial(self._is_refused, condition)
             for problem, condition in getattr(self.gain, "refuses", {}).items()
         }
 
-    def _is_invalid(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
+    def _is_refused(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
         return condition(label) & (label >= self.lowest)
 
     @property
@@ -302,27 +296,6 @@ class _AtLeast:
     def of_whole(self) -> Gain | None:
         faster = getattr(self.gain, "of_whole", None)
         return None if faster is None else lambda label: self._applied(label, faster)
-
-
-@dataclass(frozen=True)
-class _Logarithmic:
-    kind: str
-    base: float
-
-    def __call__(self, rank: pl.Expr) -> pl.Expr:
-        rank = rank.cast(pl.Float64)
-        # Clipping gives discount 1 to ranks below the base, as at the base.
-        counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
-        return math.log(self.base) / counted.log()
-
-    @property
-    def __name__(self) -> str:
-        return f"{self.kind}({str(float(self.base)).removesuffix('.0')})"
-
-
-def _check_base(base: float) -> None:
-    if not (is_number(base) and base > 1):
-        raise ArgumentError(f"`base` must be a number above 1; found {base!r}")
 
 
 #: Gains that can be given by name.

@@ -9,7 +9,6 @@ from polars_rank.metrics import (
     diversity,
     incomplete_judgments,
     pairwise,
-    precision_variants,
     relevance,
     sets,
     subtopics,
@@ -24,17 +23,16 @@ if TYPE_CHECKING:
     from polars_rank.metrics.diversity import *
     from polars_rank.metrics.incomplete_judgments import *
     from polars_rank.metrics.pairwise import *
-    from polars_rank.metrics.precision_variants import *
     from polars_rank.metrics.relevance import *
     from polars_rank.metrics.sets import *
     from polars_rank.metrics.subtopics import *
     from polars_rank.metrics.user_models import *
 
-FAMILIES = (
+_FAMILIES = (
     agreement, beyond_accuracy, discounted_gain, diversity, incomplete_judgments, pairwise,
-    precision_variants, relevance, sets, subtopics, user_models,
+    relevance, sets, subtopics, user_models,
 )  # fmt: skip
-__all__ = [name for family in FAMILIES for name in family.__all__]
+__all__ = [name for family in _FAMILIES for name in family.__all__]
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above
 

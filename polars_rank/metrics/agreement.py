@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compat", "kendall_tau_b", "ordered_pair_accuracy", "spearman"]
 
-_EXACT_LABEL = Field("exact_label")
+#: The scores and labels of documents, and whether a document has both.
+_BOTH = (SCORE, Field("exact_label"), RETRIEVED & JUDGED)
 
 #: Above this number of distinct labels, pairs are counted by the bits of the labels.
 _MANY_GRADES = 32
@@ -182,7 +183,7 @@ def spearman() -> Value:
     >>> df.ranking.spearman()  # 1 - 6 x (0 + 1 + 1) / (3 x 8)
     0.5
     """
-    return t.fold(_correlation, *map(t.in_any_order, (SCORE, _EXACT_LABEL, RETRIEVED & JUDGED)))
+    return t.fold(_correlation, *map(t.in_any_order, _BOTH))
 
 
 def _correlation(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
@@ -209,8 +210,7 @@ def _ratio(lists: pl.Series, part: pl.Expr, whole: pl.Expr) -> pl.Series:
 
 def _pair_statistic(value: Callable[[pl.Series], pl.Series]) -> Value:
     """Return a value over the numbers of pairs of the documents both retrieved and judged."""
-    documents = map(t.in_any_order, (SCORE, _EXACT_LABEL, RETRIEVED & JUDGED))
-    return t.fold(_of_documents, *documents, value=value)
+    return t.fold(_of_documents, *map(t.in_any_order, _BOTH), value=value)
 
 
 def _of_documents(

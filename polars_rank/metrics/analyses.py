@@ -39,7 +39,7 @@ from polars_rank.metrics.nodes import (
 )
 
 #: Fields of the label of a document.
-_LABELS = {Field("label"), Field("exact_label")}
+_LABELS = {Field("label"), Field("exact_label"), Field("judged")}
 #: The literal null.
 _NOTHING = term_of(None)
 #: Fields that depend on the order of documents.
@@ -109,10 +109,8 @@ def first_that(node: Node) -> Term | None:
         case Reduction("min", MappedTerm(function, operands), "rank", None):
             condition, *others = operands
             is_rank = function is conditional and others == [Field("rank"), _NOTHING]
-            of_labels = (*_LABELS, Field("judged"))
-            if is_rank and all(
-                leaf in of_labels or isinstance(leaf, Relevant) for leaf in leaves(condition)
-            ):
+            read = leaves(condition)
+            if is_rank and all(leaf in _LABELS or isinstance(leaf, Relevant) for leaf in read):
                 return condition
     return None
 
@@ -134,7 +132,6 @@ def reads_order(node: Node) -> bool:
 @lru_cache(4096)
 def reads_labels(value: Value) -> bool:
     """Return whether a value depends on labels."""
-    of_labels = {*_LABELS, Field("judged"), Field("ideal_rank")}
     for node in nodes(value):
         if isinstance(node, UserExpression):
             if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):
@@ -142,7 +139,7 @@ def reads_labels(value: Value) -> bool:
         elif isinstance(node, Gain):  # a constant gain does not read the label
             if node.gain(pl.col("label")).meta.root_names():
                 return True
-        elif node in of_labels or isinstance(node, (Relevant, Hits)):
+        elif node in {*_LABELS, Field("ideal_rank")} or isinstance(node, (Relevant, Hits)):
             return True
     return False
 
@@ -243,8 +240,8 @@ def is_condition(term: Term) -> bool | None:
     """Return whether a term is true or false; None if this depends on columns of the log."""
     if isinstance(term, Relevant):
         return True
-    values = lowered(term, partial(_absent, ranks=pl.Series([1.0])))
     try:
+        values = lowered(term, partial(_absent, ranks=pl.Series([1.0])))
         found = pl.select(values).to_series().dtype
     except pl.exceptions.PolarsError:  # of a function of another type
         return None

@@ -146,24 +146,22 @@ def ideal_dcg(
         cut = k if depth is None else t.num_retrieved(k)
         return t.ideal_top(gain, discount, cut).sum()
     listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
-    documents = map(t.in_any_order, (t.gain(gain), listed, RETRIEVED))
-    return t.fold(_by_gain, *documents, discount=discount, k=k, depth=depth)
+    shown = [] if depth is None else [RETRIEVED]
+    documents = map(t.in_any_order, (t.gain(gain), listed, *shown))
+    return t.fold(_by_gain, *documents, discount=discount, k=k)
 
 
 def _by_gain(
-    gains: pl.Expr,
-    listed: pl.Expr,
-    retrieved: pl.Expr,
-    *,
-    discount: Discount,
-    k: int | None,
-    depth: Literal["retrieved"] | None,
+    gains: pl.Expr, listed: pl.Expr, *shown: pl.Expr, discount: Discount, k: int | None
 ) -> pl.Expr:
-    """Return the sum of the discounted gains of the listed documents, highest gains first."""
+    """Return the sum of the discounted gains of the listed documents, highest gains first.
+
+    If `shown` has a condition, as many documents count as meet it.
+    """
     best = gains.filter(listed).sort(descending=True)
     terms = best * discount(best.cum_count().cast(pl.Float64))
-    if depth == "retrieved":
-        terms = terms.head(retrieved.sum())
+    for each in shown:
+        terms = terms.head(each.sum())
     return (terms if k is None else terms.head(k)).sum()
 
 
@@ -383,7 +381,7 @@ def weight_sum(weight: Function, k: int) -> float:
     with the first correction of Euler and Maclaurin. The error is that of rounding.
     """
     first = pl.int_range(1, min(k, _ADDED) + 1, eager=True)
-    total = _sum(weight, first.cast(pl.Float64))
+    total = math.fsum(_weights(weight, first.cast(pl.Float64)))
     if k <= _ADDED:
         return total
     start, end = _ADDED + 0.5, k + 0.5
@@ -392,14 +390,10 @@ def weight_sum(weight: Function, k: int) -> float:
     middles = width * (pl.int_range(panels, eager=True) + 0.5)
     for point, part in _GAUSS.items():
         ranks = start * (middles + point * width).exp()
-        total += part * width * _sum(lambda rank: weight(rank) * rank, ranks)
+        total += part * width * math.fsum(_weights(lambda rank: weight(rank) * rank, ranks))
     around = pl.Series([start - 0.5, start + 0.5, end - 0.5, end + 0.5])
     before, after, last, beyond = _weights(weight, around)
     return total - ((beyond - last) - (after - before)) / 24
-
-
-def _sum(weight: Function, ranks: pl.Series) -> float:
-    return math.fsum(_weights(weight, ranks))
 
 
 def _weights(weight: Function, ranks: pl.Series) -> list[float]:

@@ -96,7 +96,7 @@ def intra_list_diversity(
     """
     one_of("distance", distance, _DISTANCES)
     one_of("unknown", unknown, ("skip", "null", "error"))
-    value = _of_values(_mean_distance, "features", features, k, features, distance)
+    value = _of_values(_mean_distance, _values("features", features, k), features, distance)
     if single is not None:
         value = where(t.num_retrieved(k).equals(1), number("single", single), value)
     if unknown == "skip":
@@ -130,7 +130,7 @@ def category_count(k: int | None = None, *, category: str = "category") -> Value
     >>> df.ranking.category_count(3)
     2.0
     """
-    return _of_values(_count, "category", category, k).fill_null(0.0)
+    return _of_values(_count, _values("category", category, k)).fill_null(0.0)
 
 
 @define_metric(
@@ -162,7 +162,7 @@ def category_entropy(k: int | None = None, *, category: str = "category") -> Val
     >>> round(df.ranking.category_entropy(3), 4), df.ranking.category_entropy(2)
     (0.9183, 0.0)
     """
-    return _of_values(_entropy, "category", category, k)
+    return _of_values(_entropy, _values("category", category, k))
 
 
 @define_metric(
@@ -197,7 +197,7 @@ def max_share(k: int | None = None, *, category: str = "category") -> Value:
     >>> df.ranking.max_share(4, category="source")  # 3 of 4 are "a"
     0.75
     """
-    return _of_values(_largest_share, "category", category, k)
+    return _of_values(_largest_share, _values("category", category, k))
 
 
 @define_metric(
@@ -263,15 +263,8 @@ def _calibration(categories: pl.Expr, histories: pl.Expr, *, alpha: float) -> pl
     return of_lists(_divergence, alpha, lists=both)
 
 
-def _of_values(
-    function: Callable[..., pl.Series],
-    parameter: str,
-    column: str,
-    k: int | None,
-    *arguments: Hashable,
-) -> Value:
-    """Return a function of the lists of the values of a column for the first k documents."""
-    values = _values(parameter, column, k)
+def _of_values(function: Callable[..., pl.Series], values: Listed, *arguments: Hashable) -> Value:
+    """Return a function of the lists of values of many rankings."""
     return t.fold(_of_implode, values, function=function, arguments=arguments)
 
 

@@ -122,14 +122,10 @@ def _expected_sum(value: nodes.Reduction, *, whole_labels: bool) -> Value:
         raise OrderMattersError("an extreme, or terms or cutoffs that depend on the order")
     is_whole = isinstance(term, Gain) and whole_labels and getattr(term.gain, "whole", False)
     if value.how == "count" or is_whole:
-        if isinstance(term, Relevant):
-            total: Term = hits_in_block(term.rel)
-        else:
-            # The sum of labels of 64 bits may need more bits.
-            is_count = value.how == "count"
-            exact = (term & RETRIEVED).cast(pl.Int64) if is_count else term.cast(pl.Int128)
-            total = nodes.OfTies(_block_sum, (exact, _BEGIN, _END))
-        mean = total / TIED
+        # The sum of labels of 64 bits may need more bits.
+        is_count = value.how == "count"
+        exact = (term & RETRIEVED).cast(pl.Int64) if is_count else term.cast(pl.Int128)
+        mean = nodes.OfTies(_block_sum, (exact, _BEGIN, _END)) / TIED
         return nodes.Reduction("sum", mean if weight is None else mean * weight, "rank", value.k)
     # Fractions are summed within each ranking: in running sums over all rankings, rounding errors
     # would accumulate.
@@ -145,8 +141,8 @@ def _down_to(k: int | None, weights: Term) -> Term:
 
 def hits_in_block(rel: float | None) -> Term:
     """Return the number of hits among the documents tied with each document."""
-    hit = Relevant(rel) & RETRIEVED
-    return nodes.OfTies(_block_hits, (Hits(rel), hit, _BEGIN, _END))
+    hit = (Relevant(rel) & RETRIEVED).cast(pl.Int64)
+    return nodes.OfTies(_block_sum, (hit, _BEGIN, _END))
 
 
 def hits_above_block(rel: float | None) -> Term:
@@ -168,11 +164,6 @@ def _block_sum(values: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
     number = values.fill_null(0)
     running = number.cum_sum()
     return (running.gather(end) - (running - number).gather(begin)).cast(pl.Float64)
-
-
-def _block_hits(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
-    hits, hit = hits.cast(pl.Int64), hit.cast(pl.Int64)
-    return (hits.gather(end) - (hits - hit).gather(begin)).cast(pl.Float64)
 
 
 def _hits_above(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr) -> pl.Expr:
@@ -368,13 +359,14 @@ def average_precision(
 def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the user stops at that rank."""
     if max_grade is not None:
-        return _expected_stop(stop_probability(max_grade), k, reciprocal)
-    return _expected_stop(t.gain(power_of_two).fill_null(1.0), k, reciprocal, of_highest=True)
+        return _expected_stop(stop_probability(max_grade), k, POSITION.map(reciprocal))
+    worth = t.gain(power_of_two).fill_null(1.0)
+    return _expected_stop(worth, k, POSITION.map(reciprocal), scaled=True)
 
 
 def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
-    return _expected_stop(share_of_grades(max_grade, 0), k, persistence, p=decay)
+    return _expected_stop(share_of_grades(max_grade, 0), k, POSITION.map(persistence, p=decay))
 
 
 def _first_hit_probability(rel: float | None) -> Term:
@@ -385,32 +377,24 @@ def _first_hit_probability(rel: float | None) -> Term:
     return (hits_in_block(rel) / (LAST + 1 - POSITION)).clip(0, 1)
 
 
-def _expected_stop(
-    worth: Term, k: int | None, weight: Function, *, of_highest: bool = False, **parameters: float
-) -> Value:
-    """Return the sum of weight times the probability of stopping at each rank, in random order."""
-    places = map(t.in_any_order, (POSITION, FIRST, LAST))
-    weights = t.in_any_order(_down_to(k, POSITION.map(weight, **parameters)))
-    worths = t.in_order(worth), t.in_any_order(worth)
-    return t.fold(_stopped, *places, weights, *worths, of_highest=of_highest)
+def _expected_stop(worth: Term, k: int | None, weights: Term, *, scaled: bool = False) -> Value:
+    """Return the sum of weight times the probability of stopping at each rank, in random order.
+
+    If `scaled`, the probability is worth - 1 by the highest worth of the ranking.
+    """
+    blocks = map(t.in_any_order, (POSITION - FIRST + 1, TIED, _down_to(k, weights), worth))
+    return t.fold(_stopped, t.in_order(worth), *blocks, scaled=scaled)
 
 
 def _stopped(
-    place: pl.Expr,
-    first: pl.Expr,
-    last: pl.Expr,
-    weight: pl.Expr,
-    worth: pl.Expr,
-    every: pl.Expr,
-    *,
-    of_highest: bool,
+    worth: pl.Expr, place: pl.Expr, ties: pl.Expr, weight: pl.Expr, every: pl.Expr, *, scaled: bool
 ) -> pl.Expr:
-    stop = (worth - 1) / every.max() if of_highest else worth
+    stop = (worth - 1) / every.max() if scaled else worth
     documents = pl.struct(
         stop.alias("stop"),
         weight.alias("weight"),
-        (place - first + 1).cast(pl.Int64).alias("place"),
-        (last - first + 1).cast(pl.Int64).alias("ties"),
+        place.cast(pl.Int64).alias("place"),
+        ties.cast(pl.Int64).alias("ties"),
     )
     return of_lists(_expected_stops, lists=documents.filter(stop.is_not_null()).implode())
 

@@ -9,8 +9,8 @@ import polars as pl
 from polars_rank._params import one_of, share
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.relevance import share_of_top
-from polars_rank.metrics.vocabulary import JUDGED, LABEL, RANK, Term, Value, least, ratio
+from polars_rank.metrics.relevance import judged_nonrelevant, share_of_top
+from polars_rank.metrics.vocabulary import JUDGED, RANK, Value, least, ratio
 
 __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
 
@@ -121,7 +121,7 @@ def bpref(*, form: Literal["min", "R"] = "min", rel: float | None = None) -> Val
     """
     one_of("form", form, ("min", "R"))
     wanted = t.num_relevant(rel)
-    relevant, wrong = t.relevant(rel), _judged_not_relevant(rel)
+    relevant, wrong = t.relevant(rel), judged_nonrelevant(rel)
     divisor = least(t.each(wrong).count(), wanted) if form == "min" else wanted
     above = t.fold(_wrong_above, t.in_order(wrong), t.in_order(relevant), t.in_any_order(relevant))
     # If the divisor is 0, every m is 0 as well.
@@ -204,7 +204,7 @@ def inf_ap(*, rel: float | None = None) -> Value:
     >>> round(df.ranking.inf_ap(), 4)  # (1 + (1 / 3 + 2 / 3 x 1 / 2)) / 2
     0.8333
     """
-    terms = (t.relevant(rel), _judged_not_relevant(rel), JUDGED, RANK)
+    terms = (t.relevant(rel), judged_nonrelevant(rel), JUDGED, RANK)
     return ratio(t.fold(_inferred, *map(t.in_order, terms)), t.num_relevant(rel))
 
 
@@ -214,7 +214,3 @@ def _inferred(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> p
     # The running counts include the hit itself.
     likely = (hits - 1 + _EPSILON) / (hits - 1 + missed + 2 * _EPSILON)
     return (1 / rank + (pool - 1) / rank * likely).filter(hit).sum()
-
-
-def _judged_not_relevant(rel: float | None) -> Term:
-    return JUDGED & (LABEL >= 0) & ~t.relevant(rel)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import number, share, whole_number
+from polars_rank._params import number, share
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, SCORE, Value, ratio, where
@@ -96,9 +96,9 @@ def pr_auc(*, rel: float | None = None) -> Value:
 
 def _area(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
     """Return the mean height of the trapezoids of the blocks of tied scores of the hits."""
-    hits = _hits(score, hit)
-    before = pl.when(hits.start > 0).then(hits.hits_start / hits.start).otherwise(1.0)
-    return ((hits.hits_end / hits.end + before) / 2).mean()
+    start, end, hits_start, hits_end = _blocks(score, hit)
+    before = pl.when(start > 0).then(hits_start / start).otherwise(1.0)
+    return ((hits_end / end + before) / 2).mean()
 
 
 @define_metric(
@@ -149,10 +149,10 @@ def partial_auc(*, max_fpr: float = 1, rel: float | None = None) -> Value:
 
 def _area_below(score: pl.Expr, hit: pl.Expr, *, max_fpr: float) -> pl.Expr:
     """Return the area below a false positive rate, as a number of pairs."""
-    hits = _hits(score, hit)
+    start, end, hits_start, hits_end = _blocks(score, hit)
     limit = max_fpr * (score.count().cast(pl.Float64) - hit.sum().cast(pl.Float64))
     # Each hit raises the curve by 1 / P, along the negatives tied with it.
-    start, end = hits.start - hits.hits_start, hits.end - hits.hits_end
+    start, end = start - hits_start, end - hits_end
     ramp = (limit - start) ** 2 / (2 * (end - start))
     below = pl.when(limit > start).then(ramp).otherwise(0.0)
     return pl.when(limit >= end).then(limit - (start + end) / 2).otherwise(below).sum()
@@ -228,8 +228,8 @@ def label_ranking_average_precision(*, rel: float | None = None) -> Value:
 
 
 def _precision_at_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
-    hits = _hits(score, hit)
-    return (hits.hits_end / hits.end).mean()
+    _, end, _, hits_end = _blocks(score, hit)
+    return (hits_end / end).mean()
 
 
 @define_metric(
@@ -269,8 +269,8 @@ def label_ranking_loss(*, rel: float | None = None) -> Value:
 
 
 def _wrong_pairs(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
-    hits = _hits(score, hit)
-    return (hits.end - hits.hits_end).sum()
+    _, end, _, hits_end = _blocks(score, hit)
+    return (end - hits_end).sum()
 
 
 @define_metric(
@@ -308,7 +308,7 @@ def coverage_error(*, rel: float | None = None) -> Value:
 
 
 def _lowest_hit(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
-    return _hits(score, hit).end.max()
+    return _blocks(score, hit)[1].max()
 
 
 @define_metric(perfect=1, binary=True, undefined="no document is relevant")
@@ -341,7 +341,7 @@ def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     ----------
     Russakovsky et al., ImageNet large scale visual recognition challenge, 2015.
     """
-    best = t.top(LABEL, whole_number("k", k)).max().equals(t.each(LABEL).max())
+    best = t.top(LABEL, k).max().equals(t.each(LABEL).max())
     return where(t.num_relevant(rel) > 0, where(best, 1.0, 0.0))
 
 
@@ -357,21 +357,13 @@ def _fold(function: Callable[..., pl.Expr], rel: float | None, **parameters: flo
     return t.fold(function, t.in_any_order(SCORE), t.in_any_order(hits), **parameters)
 
 
-class _Hits(NamedTuple):
-    """The relevant retrieved documents, each with its block of tied scores.
+def _blocks(score: pl.Expr, hit: pl.Expr) -> tuple[pl.Expr, pl.Expr, pl.Expr, pl.Expr]:
+    """Return the block of tied scores of each relevant retrieved document.
 
-    A block is given by the rank before its first rank (`start`) and by its last rank (`end`), both
-    among all retrieved documents and among the hits (`hits_start`, `hits_end`). All are null for
-    documents that are not hits.
+    A block is given by the rank before its first rank and by its last rank, first among all
+    retrieved documents, then among the relevant ones. All are null for other documents.
     """
 
-    start: pl.Expr
-    end: pl.Expr
-    hits_start: pl.Expr
-    hits_end: pl.Expr
-
-
-def _hits(score: pl.Expr, hit: pl.Expr) -> _Hits:
     def last(score: pl.Expr) -> pl.Expr:
         return score.rank("max", descending=True).cast(pl.Float64)
 
@@ -380,10 +372,6 @@ def _hits(score: pl.Expr, hit: pl.Expr) -> _Hits:
 
     # Masked instead of filtered: if Polars computes a shared subexpression once, it broadcasts a
     # scalar to the height of the frame, which does not match the height of a filtered column.
+    start, end = (pl.when(hit).then(rank(score)) for rank in (before, last))
     hits = pl.when(hit).then(score)
-    return _Hits(
-        start=pl.when(hit).then(before(score)),
-        end=pl.when(hit).then(last(score)),
-        hits_start=before(hits),
-        hits_end=last(hits),
-    )
+    return start, end, before(hits), last(hits)

@@ -9,8 +9,14 @@ from __future__ import annotations
 from polars_rank._params import number, share, whole_number
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.relevance import fbeta, precision, recall, relative_precision
-from polars_rank.metrics.vocabulary import JUDGED, LABEL, RETRIEVED, SCORE, Value, ratio, where
+from polars_rank.metrics.relevance import (
+    fbeta,
+    judged_nonrelevant,
+    precision,
+    recall,
+    relative_precision,
+)
+from polars_rank.metrics.vocabulary import RETRIEVED, SCORE, Value, ratio, where
 
 __all__ = [
     "abstained", "answered", "classification_accuracy", "fall_out", "mcc",
@@ -149,8 +155,7 @@ def num_nonrelevant_judged_retrieved(*, rel: float | None = None) -> Value:
     >>> df.ranking.num_nonrelevant_judged_retrieved()
     1.0
     """
-    wrong = JUDGED & (LABEL >= 0) & ~t.relevant(rel)
-    return t.top(wrong).count()
+    return t.top(judged_nonrelevant(rel)).count()
 
 
 @define_metric(undefined="no document was retrieved", order_matters="never")

@@ -32,8 +32,8 @@ _MAX_GAPS = 2**16
 _RANKED = -(2**62)
 
 
-class Judgments(NamedTuple):
-    """The columns of judgments, and the lowest relevant grade."""
+class Subtopics(NamedTuple):
+    """The columns of subtopics, and the lowest relevant grade."""
 
     subtopics: str
     grades: str | None
@@ -57,11 +57,8 @@ class Persistence(NamedTuple):
         return pl.lit(float(self.beta)).pow(rank - 1)
 
 
-class _Step(NamedTuple):
-    """One rank of the greedy rankings: the intents of its documents, and their gains."""
-
-    intent: pl.Series
-    gain: pl.Series
+#: One rank of the greedy rankings: the intents of its documents, and their gains.
+_Step: TypeAlias = tuple[pl.Series, pl.Series]
 
 
 class _Batch(NamedTuple):
@@ -104,7 +101,7 @@ class _Computed(NamedTuple):
 
 def judged(
     compute: Callable[..., pl.DataFrame],
-    judgments: Judgments,
+    judgments: Subtopics,
     *parameters: Any,
     ranked: bool = True,
     ids: bool = False,
@@ -124,7 +121,7 @@ def judged(
     return t.batch(computed, _batch, judgments, **terms)
 
 
-def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
+def _batch(judgments: Subtopics, rankings: pl.Series) -> _Batch:
     """Return the documents of many rankings, and their judgments."""
     documents = (
         rankings.alias("row")
@@ -200,7 +197,7 @@ def _whole(value: Any) -> int:
     return 0 if value is None else int(value)
 
 
-def _check(pairs: pl.DataFrame, judgments: Judgments) -> None:
+def _check(pairs: pl.DataFrame, judgments: Subtopics) -> None:
     """Raise `DataError` for subtopics that a document lists twice, and for invalid weights."""
     weight = pl.col("weight")
     several = weight.min().over("intent") < weight.max().over("intent")
@@ -259,8 +256,8 @@ def normalized_gain(
     steps = batch.greedy_steps(alpha, depth)
     rank = pl.int_range(1, len(steps) + 1).cast(pl.Float64)
     gains = pl.repeat(0.0, len(batch.intents), eager=True)
-    for step, weight in zip(steps, pl.select(discount(rank)).to_series(), strict=True):
-        gains.scatter(step.intent, gains[step.intent] + step.gain * weight)
+    for (intent, gain), weight in zip(steps, pl.select(discount(rank)).to_series(), strict=True):
+        gains.scatter(intent, gains[intent] + gain * weight)
     rankings = batch.intents.get_column("ranking")
     first, numbers = _runs(rankings)
     sums = _lists(gains, numbers).list.sum()
@@ -303,20 +300,14 @@ def _gained(pairs: pl.DataFrame, k: int | None, discount: Discount, alpha: float
     top = _top(pairs, k).select("ranking", "intent", "rank", "weight")
     top = top.sort(place + pl.col("rank").cast(pl.Int64))
     intent = top.get_column("intent")
-    start = _runs(intent).get_column("start")[intent.rle_id()]
+    start = _runs(intent)[0][intent.rle_id()]
     covered = pl.select(pl.int_range(len(top)) - start.cast(pl.Int64)).to_series()
     # Powers take more time than looking them up.
     powers = pl.select(pl.lit(1.0 - alpha).pow(pl.int_range(1 + _whole(covered.max()))))
     gain = pl.col("weight") * powers.to_series()[covered] * discount(pl.col("rank"))
-    return _totals(top.select("ranking", gain=gain))
-
-
-def _totals(gains: pl.DataFrame) -> pl.DataFrame:
-    """Return the sum of the gains of each ranking, given in the order of rankings."""
-    rankings = _runs(gains.get_column("ranking"))
-    lists = _lists(gains.get_column("gain"), rankings.get_column("length"))
-    first = gains.select(pl.col("ranking").gather(rankings.get_column("start")))
-    return first.with_columns(lists.list.sum().alias("gain"))
+    first, length = _runs(top.get_column("ranking"))
+    sums = _lists(top.select(gain).to_series(), length).list.sum()
+    return pl.DataFrame({"ranking": top.get_column("ranking")[first], "gain": sums})
 
 
 class _Layout(NamedTuple):
@@ -342,8 +333,8 @@ class _Layout(NamedTuple):
     @classmethod
     def of(cls, batch: _Batch, pairs: pl.DataFrame) -> _Layout:
         """Return the layout of the documents of some pairs of a batch."""
-        runs = _runs(pairs.get_column("document"))
-        document = pairs.get_column("document")[runs.get_column("start")]
+        first_pair, several = _runs(pairs.get_column("document"))
+        document = pairs.get_column("document")[first_pair]
         documents = batch.documents.select("ranking", "doc")[document]
         documents = documents.with_columns(as_text("doc", documents.schema["doc"]))
         start, length = _runs(documents.get_column("ranking"))
@@ -353,8 +344,7 @@ class _Layout(NamedTuple):
         by_id = first + ids.list.eval(pl.element().arg_sort(descending=True)).explode()
         number = pl.repeat(0, len(documents), dtype=pl.Int64, eager=True)
         number.scatter(by_id, pl.int_range(len(documents), eager=True) - first.cast(pl.Int64))
-        intents = _lists(pairs.get_column("intent"), runs.get_column("length"))
-        several = intents.list.len()
+        intents = _lists(pairs.get_column("intent"), several)
         descending = several.arg_sort(descending=True)
         ordered = intents[descending]
         layers = [
@@ -398,7 +388,7 @@ def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
     ties = last - layout.number
     # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
     rankings = batch.intents.get_column("ranking")
-    numbers = _runs(rankings).get_column("length")
+    _, numbers = _runs(rankings)
     weights = batch.intents.get_column("weight")
     largest = pl.lit(_lists(weights, numbers).list.max())
     power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
@@ -414,7 +404,7 @@ def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
         ties.scatter(place, _RANKED)
         intent = layout.intents(place)
         gain = weights[intent]
-        yield _Step(intent, gain / scale[intent])
+        yield intent, gain / scale[intent]
         weights.scatter(intent, gain * (1.0 - alpha))
         if 2 * len(place) < len(best):  # many rankings have no gain left
             left = layout.document.filter(is_open[layout.ranking] & (ties > _RANKED))
@@ -425,11 +415,10 @@ def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
             ties = last - layout.number
 
 
-def _runs(values: pl.Series) -> pl.DataFrame:
-    """Return the `start` and the `length` of each sequence of equal values."""
+def _runs(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return the start and the length of each sequence of equal values."""
     length = values.rle().struct.field("len")
-    start = (length.cum_sum() - length).cast(pl.UInt32)
-    return pl.DataFrame({"start": start, "length": length})
+    return (length.cum_sum() - length).cast(pl.UInt32), length
 
 
 def _lists(values: pl.Series, lengths: pl.Series) -> pl.Series:

@@ -28,9 +28,9 @@ from polars_rank.discounts import Discount, log2, reciprocal
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.subtopic_batches import (
     NO_SUBTOPIC,
-    Judgments,
     Norm,
     Persistence,
+    Subtopics,
     average_precision,
     d_sharp,
     discounted_gain,
@@ -102,7 +102,7 @@ def alpha_dcg(
     Clarke et al., Novelty and diversity in information retrieval evaluation, 2008; divisor:
     Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    return _discounted(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm)
+    return _discounted(k, log2, Subtopics(subtopics, grades, weights, rel), alpha=alpha, norm=norm)
 
 
 @define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
@@ -151,7 +151,7 @@ def alpha_ndcg(
     ----------
     Clarke et al., Novelty and diversity in information retrieval evaluation, 2008.
     """
-    return _normalized(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
+    return _normalized(k, log2, Subtopics(subtopics, grades, weights, rel), alpha=alpha)
 
 
 @define_metric(undefined=NO_SUBTOPIC, expected=False)
@@ -197,7 +197,7 @@ def nrbp(
     Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
     2009.
     """
-    judgments = Judgments(subtopics, grades, weights, rel)
+    judgments = Subtopics(subtopics, grades, weights, rel)
     share("beta", beta)
     return _discounted(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
@@ -244,7 +244,7 @@ def nnrbp(
     Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
     2009.
     """
-    judgments = Judgments(subtopics, grades, weights, rel)
+    judgments = Subtopics(subtopics, grades, weights, rel)
     share("beta", beta)
     return _normalized(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
@@ -252,7 +252,7 @@ def nnrbp(
 def _discounted(
     k: int | None,
     discount: Discount,
-    judgments: Judgments,
+    judgments: Subtopics,
     *,
     alpha: float,
     norm: Norm = "full",
@@ -269,7 +269,7 @@ def _discounted(
 def _normalized(
     k: int | None,
     discount: Discount,
-    judgments: Judgments,
+    judgments: Subtopics,
     *,
     alpha: float,
     beta: float | None = None,
@@ -332,7 +332,7 @@ def err_ia(
     comparative analysis of cascade measures for novelty and diversity, 2011.
     """
     return _discounted(
-        k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
+        k, reciprocal, Subtopics(subtopics, grades, weights, rel), alpha=alpha, norm=norm
     )
 
 
@@ -380,7 +380,7 @@ def nerr_ia(
     ----------
     Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    return _normalized(k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
+    return _normalized(k, reciprocal, Subtopics(subtopics, grades, weights, rel), alpha=alpha)
 
 
 @define_metric(undefined=NO_SUBTOPIC, expected=False)
@@ -422,7 +422,7 @@ def ap_ia(
     ----------
     Agrawal et al., Diversifying search results, 2009.
     """
-    return judged(average_precision, Judgments(subtopics, grades, weights, rel))
+    return judged(average_precision, Subtopics(subtopics, grades, weights, rel))
 
 
 @define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
@@ -464,7 +464,7 @@ def precision_ia(
     ----------
     Agrawal et al., Diversifying search results, 2009.
     """
-    judgments = Judgments(subtopics, grades, weights, rel)
+    judgments = Subtopics(subtopics, grades, weights, rel)
     return judged(precision, judgments, k, ranked=k is not None)
 
 
@@ -508,7 +508,7 @@ def subtopic_recall(
     Zhai, Cohen & Lafferty, Beyond independent relevance, 2003; I-rec: Sakai & Song, Evaluating
     diversified search results using per-intent graded relevance, 2011.
     """
-    judgments = Judgments(subtopics, grades, weights, rel)
+    judgments = Subtopics(subtopics, grades, weights, rel)
     return judged(recall, judgments, k, ranked=k is not None)
 
 
@@ -561,7 +561,7 @@ def nugget_recall(
     ----------
     Pradeep et al., The great nugget recall, 2025.
     """
-    judgments = Judgments(subtopics, grades, weights, 0)
+    judgments = Subtopics(subtopics, grades, weights, 0)
     return judged(support, judgments, k, ranked=k is not None)
 
 
@@ -616,5 +616,5 @@ def d_sharp_ndcg(
     Sakai & Song, Evaluating diversified search results using per-intent graded relevance, 2011.
     """
     share("gamma", gamma, ends=True)
-    judgments = Judgments(subtopics, grades, weights, rel)
+    judgments = Subtopics(subtopics, grades, weights, rel)
     return judged(d_sharp, judgments, k, gamma)

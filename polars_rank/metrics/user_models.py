@@ -196,7 +196,6 @@ def pwa(k: int) -> Value:
     ----------
     Pasumarthi et al., TF-Ranking: scalable TensorFlow library for learning-to-rank, 2019.
     """
-    whole_number("k", k)
     whole = t.top(1.0, k, reciprocal).sum()
     return ratio(t.top(LABEL, k, reciprocal).sum(), whole)
 
@@ -329,7 +328,7 @@ def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     ----------
     Azzopardi, Thomas & Moffat, cwl_eval: an evaluation tool, 2019.
     """
-    whole = weight_sum(log2, whole_number("k", k))
+    whole = weight_sum(log2, k)
     return t.top(share_of_grades(max_grade, min_grade), k, log2).sum() / whole
 
 
@@ -364,7 +363,7 @@ def nerr8(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     ----------
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 8.
     """
-    return _nerr(share_of_grades(max_grade, min_grade), lambda rank: rank**0, whole_number("k", k))
+    return _nerr(max_grade, min_grade, lambda rank: rank**0, k)
 
 
 @define_metric(expected=False)
@@ -398,7 +397,7 @@ def nerr9(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     ----------
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 9.
     """
-    return _nerr(share_of_grades(max_grade, min_grade), lambda rank: 1 / rank, whole_number("k", k))
+    return _nerr(max_grade, min_grade, lambda rank: 1 / rank, k)
 
 
 @define_metric(expected=False)
@@ -435,8 +434,7 @@ def nerr10(*, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 10.
     """
     share("p", p)
-    grade = share_of_grades(max_grade, min_grade)
-    return _nerr(grade, lambda rank: p ** (rank - 1.0), whole_number("depth", depth))
+    return _nerr(max_grade, min_grade, lambda rank: p ** (rank - 1.0), depth)
 
 
 @define_metric(expected=False)
@@ -481,8 +479,7 @@ def nerr11(
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 11.
     """
     share("T", T, 1e-6, 10**6, ends=True)
-    grade = share_of_grades(max_grade, min_grade)
-    return _nerr(grade, lambda rank: _inverse_square(rank, T), whole_number("depth", depth))
+    return _nerr(max_grade, min_grade, lambda rank: _inverse_square(rank, T), depth)
 
 
 @define_metric()
@@ -635,7 +632,6 @@ def bpm(
     Zhang et al., Evaluating web search with a bejeweled player model, 2017.
     """
     share("T", T, 1e-6, 10**6, ends=True)
-    k = whole_number("k", k)
     grades = t.in_order(share_of_grades(max_grade, min_grade), k)
     return t.fold(_gain_until_enough, grades, target=T, k=k)
 
@@ -692,12 +688,13 @@ def _reach_probability(onward: pl.Expr) -> pl.Expr:
     return onward.cum_prod().shift(1, fill_value=1.0)
 
 
-def _nerr(grade: Term, weight: Callable[[Any], Any], depth: int) -> Value:
+def _nerr(max_grade: float, min_grade: float, weight: Callable[[Any], Any], depth: int) -> Value:
     """Return the expected gain per document if the user stops with probability g at each rank.
 
     The weight of a rank is the probability of reaching it if all documents have gain 0.
     """
-    whole = weight_sum(weight, depth)
+    whole = weight_sum(weight, whole_number("depth", depth))
+    grade = share_of_grades(max_grade, min_grade)
     listed = t.in_order(grade, depth), t.in_order(weight(RANK), depth)
     return t.fold(_gain_per_document, *listed, whole=whole)
 

@@ -21,7 +21,7 @@ from polars.testing import assert_frame_equal
 
 import polars_rank as pr
 from polars_rank.datasets import search_log
-from polars_rank.metrics import listing
+from polars_rank.metrics import names as metric_names
 from polars_rank.metrics.aliases import ALIASES
 from polars_rank.metrics.metric import REGISTER
 
@@ -215,7 +215,7 @@ def test_malformed_trec_file(tmp_path: Path) -> None:
 
 
 def test_all_metrics_are_listed() -> None:
-    table = listing.list_metrics()
+    table = metric_names.list_metrics()
     assert table["metric"].to_list() == sorted(REGISTER)
     listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
     assert sorted(listed) == sorted(ALIASES)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import polars_rank as pr
-from polars_rank.metrics.listing import family
+from polars_rank.metrics.names import family
 from polars_rank.metrics.documentation import described, displayed
 from polars_rank.metrics.metric import REGISTER, Definition
 
@@ -22,7 +22,6 @@ FAMILIES = {
     "discounted_gain": "Gains",
     "relevance": "Binary relevance",
     "user_models": "User models",
-    "precision_variants": "Variants of precision and AP",
     "pairwise": "Pairs and thresholds",
     "agreement": "Agreement with the ideal order",
     "incomplete_judgments": "Incomplete judgments",
