@@ -105,16 +105,14 @@ def new_file(
     if "://" in name:
         raise SourceError(f"cannot write '{name}': only local files are written; name a file")
     with _written(name):
-        is_stream = _is_stream(Path(name))
-    if is_stream:
+        target = None if _is_stream(Path(name)) else _target(name)
+    if target is None:
         with temporary_folder() as folder:
             with _reading():
                 yield folder / "out"
             with _written(name), (folder / "out").open("rb") as file, Path(name).open("ab") as copy:
                 shutil.copyfileobj(file, copy)
         return
-    with _written(name):
-        target = _target(name)
     refuse_to_replace(name, inputs)
     written = get_ident(), target
     if written in _TARGETS:
@@ -198,22 +196,14 @@ def _target(name: str) -> Path:
 
 def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
     """Rename the file; return False if the target exists by now and must not be replaced."""
-    if overwrite:
-        if target.exists():
-            previous = target.stat()
-            with suppress(PermissionError, AttributeError):  # Windows has no owners
-                os.chown(part, previous.st_uid, previous.st_gid)
-            part.chmod(stat.S_IMODE(previous.st_mode))
-        part.replace(target)
-        return True
-    try:
-        os.link(part, target)  # unlike a rename, this fails if the file exists by now
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if target.exists():
+    if target.exists():
+        if not overwrite:
             return False
-        part.replace(target)
+        previous = target.stat()
+        with suppress(PermissionError, AttributeError):  # Windows has no owners
+            os.chown(part, previous.st_uid, previous.st_gid)
+        part.chmod(stat.S_IMODE(previous.st_mode))
+    part.replace(target)
     return True
 
 
