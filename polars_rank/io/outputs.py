@@ -1,6 +1,7 @@
 """Files that are written: outputs, which appear only when complete, and temporary files.
 
-An output never replaces an input. Temporary files are removed even if the process is killed.
+An output never replaces an input. The next process removes the temporary folders of a process that
+was killed.
 """
 
 from __future__ import annotations
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 #: Identifies the running system: a folder on a network file system may belong to another machine,
 #: whose lock is invisible here. Only Linux has this file.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-#: Name of a link to an incomplete output, in a temporary folder.
-_LINK = "incomplete-output"
 
 #: Errors of the file system that only occur in writing.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
@@ -121,7 +119,7 @@ def new_file(
     if target.exists() and not overwrite:
         raise exists
     part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
-    link = _linked(part)
+    _TEMPORARY[part] = None
     _TARGETS.add(written)
     try:
         with _written(name):
@@ -136,7 +134,6 @@ def new_file(
     finally:
         _TARGETS.remove(written)
         discard(part)
-        discard(link)
 
 
 def refuse_to_replace(path: str | os.PathLike[str], inputs: Iterable[object]) -> None:
@@ -334,23 +331,9 @@ def new_folder() -> Path:
     return folder
 
 
-def _linked(part: Path) -> Path | None:
-    """Register an incomplete output, which this or the next process removes; return a folder.
-
-    The temporary folder has a link to the output, and can be locked. Output folders are often on
-    network file systems, where locks may not work.
-    """
-    _TEMPORARY[part] = None
-    with suppress(OSError, SourceError):  # the output can be written without it
-        folder = new_folder()
-        (folder / _LINK).symlink_to(part.absolute())
-        return folder
-    return None
-
-
-def discard(path: Path | None) -> None:
+def discard(path: Path) -> None:
     """Remove a temporary file or folder, unless it belongs to a parent process."""
-    if path is None or path not in _TEMPORARY:
+    if path not in _TEMPORARY:
         return
     with suppress(OSError):
         _remove(path)
@@ -387,13 +370,11 @@ def _remove(path: Path) -> None:
 
 
 def _remove_abandoned(place: Path, prefix: str | None) -> None:
-    """Remove folders of ended processes of this user and system, and incomplete outputs."""
+    """Remove folders of ended processes of this user and system."""
     for folder in [] if prefix is None else place.glob(f"{prefix}*"):
         with suppress(OSError):
             descriptor = _lock(folder)
             if descriptor is not None:
-                for link in folder.rglob(_LINK):
-                    link.readlink().unlink(missing_ok=True)
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(descriptor)
 
