@@ -52,9 +52,6 @@ Importing the package adds the namespace `.ranking` (class `Ranking`) to DataFra
 with functions and metrics as methods.
 """
 
-from polars_rank import _startup  # noqa: F401
-
-# isort: split
 import re
 from importlib import import_module
 from pathlib import Path

@@ -188,7 +188,9 @@ def _log(
             _first=_hash(query, "first") % catalog,
             _stride=_hash(query, "stride") % (catalog - 1) + 1,
             _richness=pl.when(has_relevant).then(0.3 + 1.4 * u_rich).otherwise(0.0),
-            country=_country(u_country),
+            country=pl.coalesce(
+                pl.when(u_country < share).then(pl.lit(name)) for name, share in _COUNTRIES.items()
+            ),
         )
     )
     documents = rankings.explode("_index").with_columns(_doc=_hash(query, col("_index")))
@@ -217,13 +219,6 @@ def _log(
         .with_columns(dwell=8 * (1 + col("_truth")) * u_dwell / (1.02 - u_dwell))
         .with_columns(dwell=pl.when("click").then(col("dwell").clip(0.5, 1800).round(1)))
     )
-
-
-def _country(uniform: pl.Expr) -> pl.Expr:
-    country = pl.lit(None, dtype=pl.String)
-    for name, share in reversed(_COUNTRIES.items()):
-        country = pl.when(uniform < share).then(pl.lit(name)).otherwise(country)
-    return country
 
 
 def _text(name: str) -> pl.Expr:

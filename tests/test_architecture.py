@@ -44,7 +44,7 @@ LAYERS = (
     ("plot",),
     ("reporting",),
     ("spark",),
-    ("namespace", "cli", "_startup"),
+    ("namespace", "cli"),
     ("__init__", "__main__", "conftest"),
 )
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
@@ -301,6 +301,6 @@ def test_names_are_imported_on_first_use() -> None:
         {name.split(".")[1] for name in line.split() if name.startswith("polars_rank.")}
         for line in result.stdout.splitlines()
     )
-    assert imported == {"_startup", "frames"}
+    assert imported == {"frames"}
     others = {"catalog", "clicks", "diagnostics", "judges", "namespace", "plot", "reporting"}
     assert not evaluating & {*others, "io", "stats", "training"}

@@ -15,7 +15,6 @@ from threading import Lock, Thread
 from typing import Any, NoReturn
 
 from polars_rank import _progress as progress
-from polars_rank._startup import end
 from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.errors import missing_extra
 from polars_rank.io.outputs import discard_all, new_folder
@@ -122,4 +121,6 @@ def _end_now(received: list[int]) -> NoReturn:
     with _ENDING:
         progress.close()
         discard_all()
-        end(received[0] if received else signal.SIGINT)
+        with suppress(OSError, AttributeError):  # the terminal may be closed
+            print("Interrupted; nothing was written.", file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(128 + (received[0] if received else signal.SIGINT))

@@ -81,28 +81,20 @@ def _inspect_all(
     log: pl.LazyFrame, number: int, keys: Sequence[str]
 ) -> tuple[Layout, Lengths | None]:
     # Internal names, because columns of a log may have any name.
-    names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
-    shifted = log.select(
-        column
-        for key, (here, before) in names_of.items()
-        for column in (pl.col(key).alias(here), pl.col(key).shift(1).alias(before))
-    )
-    pairs = [(pl.col(here), pl.col(before)) for here, before in names_of.values()]
+    names = [f"key {index}" for index in range(len(keys))]
+    rows = log.select(pl.col(key).alias(name) for key, name in zip(keys, names, strict=True))
+    row, pairs = pl.col("row"), [(pl.col(name), pl.col(name).shift(1)) for name in names]
     # The first row of each sequence of rows with equal keys.
-    starts = shifted.with_row_index("row").filter(
-        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
-        | (pl.col("row") == 0)
+    starts = rows.with_row_index("row").filter(
+        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs) | (row == 0)
     )
-    nulls = pl.any_horizontal(key.is_null() for key, _ in pairs)
     schema = log.collect_schema()
     # Polars and this check may order structs differently.
     structs = any(isinstance(schema[key], pl.Struct) for key in keys)
-    fallen = pl.lit(value=True) if structs else falls(pairs)
-    row = pl.col("row")
     summary = starts.select(
         pl.len().alias("rankings"),
-        fallen.sum().alias("falls"),
-        nulls.sum().alias("nulls"),
+        (pl.lit(value=True) if structs else falls(pairs)).sum().alias("falls"),
+        pl.any_horizontal(pl.col(names).is_null()).sum().alias("nulls"),
         row.diff().max().fill_null(0).alias("longest"),
         row.max().fill_null(0).alias("last"),
     ).collect(engine="streaming")
@@ -110,12 +102,9 @@ def _inspect_all(
     lengths = Lengths([*keys], number, rankings, max(longest, number - last))
     if fallen_rows == null_rows == 0:
         return "sorted", lengths
-    n_unique = (
-        starts.select(pl.struct(key for key, _ in pairs).hash().n_unique())
-        .collect(engine="streaming")
-        .item()
-    )
-    return ("adjacent", lengths) if rankings == n_unique else ("shuffled", None)
+    hashes = starts.select(pl.struct(names).hash().n_unique())
+    is_adjacent = hashes.collect(engine="streaming").item() == rankings
+    return ("adjacent", lengths) if is_adjacent else ("shuffled", None)
 
 
 def falls(pairs: Sequence[tuple[K, K]]) -> K:

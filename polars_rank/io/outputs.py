@@ -1,6 +1,7 @@
 """Files that are written: outputs, which appear only when complete, and temporary files.
 
-An output never replaces an input. Temporary files are removed even if the process is killed.
+An output never replaces an input. The next process removes the temporary folders of a process that
+was killed.
 """
 
 from __future__ import annotations
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 #: Identifies the running system: a folder on a network file system may belong to another machine,
 #: whose lock is invisible here. Only Linux has this file.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-#: Name of a link to an incomplete output, in a temporary folder.
-_LINK = "incomplete-output"
 
 #: Errors of the file system that only occur in writing.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
@@ -105,16 +103,14 @@ def new_file(
     if "://" in name:
         raise SourceError(f"cannot write '{name}': only local files are written; name a file")
     with _written(name):
-        is_stream = _is_stream(Path(name))
-    if is_stream:
+        target = None if _is_stream(Path(name)) else _target(name)
+    if target is None:
         with temporary_folder() as folder:
             with _reading():
                 yield folder / "out"
             with _written(name), (folder / "out").open("rb") as file, Path(name).open("ab") as copy:
                 shutil.copyfileobj(file, copy)
         return
-    with _written(name):
-        target = _target(name)
     refuse_to_replace(name, inputs)
     written = get_ident(), target
     if written in _TARGETS:
@@ -123,7 +119,7 @@ def new_file(
     if target.exists() and not overwrite:
         raise exists
     part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
-    link = _linked(part)
+    _TEMPORARY[part] = None
     _TARGETS.add(written)
     try:
         with _written(name):
@@ -138,7 +134,6 @@ def new_file(
     finally:
         _TARGETS.remove(written)
         discard(part)
-        discard(link)
 
 
 def refuse_to_replace(path: str | os.PathLike[str], inputs: Iterable[object]) -> None:
@@ -198,22 +193,14 @@ def _target(name: str) -> Path:
 
 def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
     """Rename the file; return False if the target exists by now and must not be replaced."""
-    if overwrite:
-        if target.exists():
-            previous = target.stat()
-            with suppress(PermissionError, AttributeError):  # Windows has no owners
-                os.chown(part, previous.st_uid, previous.st_gid)
-            part.chmod(stat.S_IMODE(previous.st_mode))
-        part.replace(target)
-        return True
-    try:
-        os.link(part, target)  # unlike a rename, this fails if the file exists by now
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if target.exists():
+    if target.exists():
+        if not overwrite:
             return False
-        part.replace(target)
+        previous = target.stat()
+        with suppress(PermissionError, AttributeError):  # Windows has no owners
+            os.chown(part, previous.st_uid, previous.st_gid)
+        part.chmod(stat.S_IMODE(previous.st_mode))
+    part.replace(target)
     return True
 
 
@@ -344,23 +331,9 @@ def new_folder() -> Path:
     return folder
 
 
-def _linked(part: Path) -> Path | None:
-    """Register an incomplete output, which this or the next process removes; return a folder.
-
-    The temporary folder has a link to the output, and can be locked. Output folders are often on
-    network file systems, where locks may not work.
-    """
-    _TEMPORARY[part] = None
-    with suppress(OSError, SourceError):  # the output can be written without it
-        folder = new_folder()
-        (folder / _LINK).symlink_to(part.absolute())
-        return folder
-    return None
-
-
-def discard(path: Path | None) -> None:
+def discard(path: Path) -> None:
     """Remove a temporary file or folder, unless it belongs to a parent process."""
-    if path is None or path not in _TEMPORARY:
+    if path not in _TEMPORARY:
         return
     with suppress(OSError):
         _remove(path)
@@ -397,13 +370,11 @@ def _remove(path: Path) -> None:
 
 
 def _remove_abandoned(place: Path, prefix: str | None) -> None:
-    """Remove folders of ended processes of this user and system, and incomplete outputs."""
+    """Remove folders of ended processes of this user and system."""
     for folder in [] if prefix is None else place.glob(f"{prefix}*"):
         with suppress(OSError):
             descriptor = _lock(folder)
             if descriptor is not None:
-                for link in folder.rglob(_LINK):
-                    link.readlink().unlink(missing_ok=True)
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(descriptor)
 

@@ -40,7 +40,6 @@ from polars_rank.io.outputs import temporary_folder, write_problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from polars._typing import SchemaDict
 
 Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 
@@ -208,10 +207,7 @@ def scanned_log(
             "or sort the log"
         )
     watched: Watched = watcher(source.rows) if progress else lambda log: log
-    if found == "sorted" or in_memory:
-        return _in_order(source, keys, lengths, watched, sort=in_memory)
-    budget_if_shuffled = None if found == "adjacent" else budget
-    return _numbered(source, keys, lengths, budget_if_shuffled, watched)
+    return _scan(source, keys, lengths, "in memory" if in_memory else found, budget, watched)
 
 
 def _seem_short(source: Source, keys: list[str]) -> bool:
@@ -240,73 +236,52 @@ def _seem_short(source: Source, keys: list[str]) -> bool:
     return columns_are_faster(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
 
 
-def _in_order(
-    source: Source, keys: list[str], lengths: Lengths | None, watched: Watched, *, sort: bool
-) -> pl.LazyFrame:
-    """Return a sorted log; `sort` sorts the rows in memory."""
+def _scan(
+    source: Source, keys: list[str], lengths: Lengths | None, found: str, budget: int,
+    watched: Watched,
+) -> pl.LazyFrame:  # fmt: skip
+    """Return the log as a scan.
 
-    def read(
-        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, size: int | None
-    ) -> Iterator[pl.DataFrame]:
-        columns = [*source.schema] if columns is None else columns
-        plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan, lengths, size)
-        # The scan skips parts of files that the predicate excludes.
-        plan = plan if predicate is None else plan.filter(predicate)
-        number = None if predicate is None else source.count(plan)
-        ordered = watched(plan)
-        if sort:
-            ordered = ordered.sort(keys, maintain_order=True)
-        batches = source.batches(ordered, size, number)
-        yield from requested(batches, columns, n_rows=n_rows)
-
-    scan = scan_of_files(
-        read, source.names, rows=None if sort else source.rows, lengths=lengths,
-        schema=source.schema, explain_name=f"LOG {source}",
-    )  # fmt: skip
-    return scan.set_sorted(keys)
-
-
-def _numbered(
-    source: Source, keys: list[str], lengths: Lengths | None, budget: int | None, watched: Watched
-) -> pl.LazyFrame:
-    """Return the log ranking by ranking, with the column that numbers the rankings."""
-    number = number_column(keys)
-    full: SchemaDict = {**source.schema, number: NUMBERED}
-    message = (
+    A log that is sorted, or sorted "in memory", is marked as sorted. A log that is "adjacent" or
+    "shuffled" is read ranking by ranking, with the column that numbers the rankings.
+    """
+    is_sorted, number = found in ("sorted", "in memory"), number_column(keys)
+    schema = pl.Schema(source.schema if is_sorted else {**source.schema, number: NUMBERED})
+    not_adjacent = DataError(
         f"the rows of a ranking are not adjacent by {keys}, although the log was scanned as "
         "adjacent; scan it again, or pass layout='shuffled'"
     )
-    not_adjacent = DataError(message) if budget is None else None
 
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        columns = [*full] if columns is None else columns
-        plan = _projected(source, columns, predicate, keys)
+        columns = [*schema] if columns is None else columns
+        needed = {*columns, *keys, *([] if predicate is None else predicate.meta.root_names())}
+        plan = source.log.select(cs.by_name([name for name in source.schema if name in needed]))
         size = _batch_rows(plan, lengths, size)
+        if is_sorted:
+            # The scan skips parts of files that the predicate excludes.
+            plan = plan if predicate is None else plan.filter(predicate)
+            rows = None if predicate is None else source.count(plan)
+            in_order = watched(plan)
+            if found == "in memory":
+                in_order = in_order.sort(keys, maintain_order=True)
+            yield from requested(source.batches(in_order, size, rows), columns, n_rows=n_rows)
+            return
         complete = (
             complete_rankings(source.batches(watched(plan), size), keys)
-            if budget is None
+            if found == "adjacent"
             else _sorted(source, plan, keys, budget, size, watched)
         )
-        rankings = numbered(complete, keys, number, not_adjacent)
+        rankings = numbered(complete, keys, number, not_adjacent if found == "adjacent" else None)
         batches = (part for batch in rankings for part in batch.iter_slices(size))
         yield from requested(batches, columns, predicate, n_rows)
 
     scan = scan_of_files(
-        read, source.names, lengths=lengths,
-        schema=full, explain_name=f"LOG, RANKING BY RANKING {source}",
+        read, source.names, rows=source.rows if found == "sorted" else None, lengths=lengths,
+        schema=schema, explain_name=f"LOG{'' if is_sorted else ', RANKING BY RANKING'} {source}",
     )  # fmt: skip
-    return NumberedRows.of(scan)
-
-
-def _projected(
-    source: Source, columns: list[str], predicate: pl.Expr | None, keys: list[str]
-) -> pl.LazyFrame:
-    filtered = [] if predicate is None else predicate.meta.root_names()
-    read = {*columns, *filtered, *keys}
-    return source.log.select(cs.by_name([name for name in source.schema if name in read]))
+    return scan.set_sorted(keys) if is_sorted else NumberedRows.of(scan)
 
 
 def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None, batch_size: int | None) -> int:

@@ -20,14 +20,16 @@ from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.engines import Mergeable, Separable
 from polars_rank.frames.tables import evaluated
 from polars_rank.spark import dataframes
-from polars_rank.spark.query_chunks import PLACE, Chunks, Packed
-from polars_rank.spark.tasks import Findings, MergeTask, PartsTask, RowsTask, packed
+from polars_rank.spark.query_chunks import PLACE, chunks_of, packed_cells
+from polars_rank.spark.tasks import Findings, merged, packed, parts, results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from polars_rank.spark.tasks import Chunks
 
 #: The schemas `CELLS` and `PARTS` in Spark's syntax.
 _CELLS = "bucket int, rows binary"
@@ -81,18 +83,20 @@ def _result(
     rows, chunks = _together(frame, read, computation.together, for_workers)
     if isinstance(computation, Mergeable):
         add_up, merge, finish = computation.add_up, computation.merge, computation.finish
-        parts = rows.mapInArrow(for_workers(PartsTask(add_up, merge, chunks)), _PARTS)
+        added_up = rows.mapInArrow(for_workers(partial(parts, add_up, merge, chunks)), _PARTS)
         # The part of an empty table, which has a result, but no tasks.
         empty = packed(evaluated(add_up, given.to_frame()), Findings())
-        all_parts = parts.union(frame.sparkSession.createDataFrame(empty.to_pylist(), _PARTS))
+        all_parts = added_up.union(frame.sparkSession.createDataFrame(empty.to_pylist(), _PARTS))
         return all_parts.repartition(1).mapInArrow(
-            for_workers(MergeTask(merge, finish, arrow)), schema
+            for_workers(partial(merged, merge, finish, arrow)), schema
         )
-    results = rows.mapInArrow(for_workers(RowsTask(computation.function, chunks, arrow)), schema)
+    found = rows.mapInArrow(
+        for_workers(partial(results, computation.function, chunks, arrow)), schema
+    )
     if computation.check is None:
-        return results
+        return found
     nothing = _result(computation.check, frame, options)
-    return results.unionByName(nothing, allowMissingColumns=True)
+    return found.unionByName(nothing, allowMissingColumns=True)
 
 
 def _read_by(computation: Separable | Mergeable, given: pl.Schema) -> tuple[pl.Schema, pl.Schema]:
@@ -125,7 +129,7 @@ def _together(
         *(f"{dataframes.quoted(name)} as {own}" for name, own in plain.items())
     )
     if not together:
-        return frame, Chunks(read)
+        return frame, partial(chunks_of, read)
     schema = pl.Schema({**read, PLACE: pl.Int64()})
     partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     # At least four per partition; the number of partitions may be "auto".
@@ -133,8 +137,8 @@ def _together(
     keys = ", ".join(plain[name] for name in together)
     hashed = f"cast(pmod(xxhash64({keys}), {buckets}) as int) as bucket"
     numbered = frame.selectExpr(hashed, "*", "monotonically_increasing_id() as place")
-    cells = numbered.mapInArrow(for_workers(Packed(schema)), _CELLS)
-    return cells.repartition("bucket").sortWithinPartitions("bucket"), Chunks(schema)
+    cells = numbered.mapInArrow(for_workers(partial(packed_cells, schema)), _CELLS)
+    return cells.repartition("bucket").sortWithinPartitions("bucket"), partial(chunks_of, schema)
 
 
 def _for_workers(frame: DataFrame, options: Mapping[str, Any], task: Task) -> Task:
@@ -145,7 +149,7 @@ def _for_workers(frame: DataFrame, options: Mapping[str, Any], task: Task) -> Ta
     payload = _pickled(task, options)
     warnings_of_workers = _warnings_from_workers(frame)
 
-    def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
         import pickle
         import sys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -14,11 +14,12 @@ from polars_rank.frames.tables import evaluated
 from polars_rank.spark.dataframes import to_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polars_rank.errors import Finding
     from polars_rank.frames.engines import Plan
-    from polars_rank.spark.query_chunks import Chunks
+
+    Chunks: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
 #: Number of rows at which parts are merged.
 _MERGE_ROWS = 10_000
@@ -65,69 +66,51 @@ class Findings:
             raise DataError(str(error) + where)
 
 
-@dataclass(frozen=True)
-class RowsTask:
-    """A function of complete rankings that returns rows for each of them."""
-
-    function: Plan
-    chunks: Chunks
-    schema: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the result."""
-        findings = Findings()
-        for rankings in self.chunks(batches):
-            result = findings.evaluated(self.function, rankings)
-            if result is not None and not findings.by_problem:
-                yield from to_batches(result, self.schema)
-        findings.check(" (in one of Spark's tasks; other tasks may have more)")
+def results(
+    function: Plan, chunks: Chunks, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a function returns for complete rankings."""
+    findings = Findings()
+    for rankings in chunks(batches):
+        result = findings.evaluated(function, rankings)
+        if result is not None and not findings.by_problem:
+            yield from to_batches(result, schema)
+    findings.check(" (in one of Spark's tasks; other tasks may have more)")
 
 
-@dataclass(frozen=True)
-class PartsTask:
-    """A function of rankings that returns a part of the result, to be merged with other parts."""
-
-    add_up: Plan
-    merge: Plan
-    chunks: Chunks
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the merged part of all rankings, and the findings."""
-        findings = Findings()
-        parts: list[pl.DataFrame] = []
-        limit = _MERGE_ROWS
-        for rankings in self.chunks(batches):
-            part = findings.evaluated(self.add_up, rankings)
-            parts += [] if part is None else [part]
-            if sum(part.height for part in parts) >= limit:
-                parts = [evaluated(self.merge, pl.concat(parts))]
-                limit = max(_MERGE_ROWS, 2 * parts[0].height)
-        yield packed(evaluated(self.merge, pl.concat(parts)) if parts else None, findings)
+def parts(
+    add_up: Plan, merge: Plan, chunks: Chunks, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the merged part of all rankings of a task, and the findings."""
+    findings = Findings()
+    parts: list[pl.DataFrame] = []
+    limit = _MERGE_ROWS
+    for rankings in chunks(batches):
+        part = findings.evaluated(add_up, rankings)
+        parts += [] if part is None else [part]
+        if sum(part.height for part in parts) >= limit:
+            parts = [evaluated(merge, pl.concat(parts))]
+            limit = max(_MERGE_ROWS, 2 * parts[0].height)
+    yield packed(evaluated(merge, pl.concat(parts)) if parts else None, findings)
 
 
-@dataclass(frozen=True)
-class MergeTask:
-    """A function that merges the parts of all workers into the result."""
-
-    merge: Plan
-    finish: Plan
-    schema: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the result."""
-        findings = Findings()
-        parts = []
-        for batch in batches:
-            for cell in batch.column(0).to_pylist():
-                found = pickle.loads(cell)  # noqa: S301  (from our workers)
-                if isinstance(found, Findings):
-                    findings.rows += found.rows
-                    findings.add(found.by_problem.values())
-                else:
-                    parts.append(found)
-        findings.check()
-        whole = evaluated(self.merge, pl.concat(parts))
-        yield from to_batches(evaluated(self.finish, whole), self.schema)
+def merged(
+    merge: Plan, finish: Plan, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the result, merged from the parts of all tasks."""
+    findings = Findings()
+    parts = []
+    for batch in batches:
+        for cell in batch.column(0).to_pylist():
+            found = pickle.loads(cell)  # noqa: S301  (from our workers)
+            if isinstance(found, Findings):
+                findings.rows += found.rows
+                findings.add(found.by_problem.values())
+            else:
+                parts.append(found)
+    findings.check()
+    whole = evaluated(merge, pl.concat(parts))
+    yield from to_batches(evaluated(finish, whole), schema)
 
 
 def packed(part: pl.DataFrame | None, findings: Findings) -> pa.RecordBatch:

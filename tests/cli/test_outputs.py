@@ -460,38 +460,6 @@ def test_a_full_disk_behind_standard_output(here: Path) -> None:
     assert (done.returncode, done.stderr) == (2, error)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("how", ["module", "script", "program"])
-@pytest.mark.parametrize(
-    "when", ["name == 'polars'", "{'polars_rank'} & {*sys.modules} and 'startup' not in name"]
-)
-def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str, when: str) -> None:
-    """The import of Polars, or the first one, is interrupted; a user's program gets its exception."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, signal, sys\n"
-        "class Finder:\n"
-        "    def find_spec(self, name, *_):\n"
-        f"        if {when}:\n"
-        "            os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Finder())\n",
-        "utf-8",
-    )
-    names = {"script": "polars-rank", "program": "program.py"}
-    if how != "module":
-        (tmp_path / names[how]).write_text(
-            "from polars_rank.cli.main import main\nmain()\n", "utf-8"
-        )
-    started = ["-m", "polars_rank"] if how == "module" else [str(tmp_path / names[how])]
-    done = subprocess.run(
-        [sys.executable, *started, "--version"], capture_output=True, encoding="utf-8", check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
-    if how == "program":
-        assert (done.returncode, "KeyboardInterrupt" in done.stderr) == (-signal.SIGINT, True)
-    else:
-        assert (done.returncode, done.stderr) == (130, "Interrupted; nothing was written.\n")
-
-
 @pytest.mark.parametrize(
     "outputs", [("--junit", "--markdown"), ("--junit", "-o"), ("--markdown", "-o")]
 )

@@ -92,7 +92,7 @@ def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
 
 
 def test_chunks_of_any_rows_have_all_rows_in_order() -> None:
-    found = list(query_chunks.Chunks(LOG.schema, chunk_rows=20)(batches_of(LOG)))
+    found = list(query_chunks.chunks_of(LOG.schema, batches_of(LOG), chunk_rows=20))
     assert len(found) > 5
     assert pl.concat(found).equals(LOG)
 
@@ -110,12 +110,14 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
     given = rows.select(bucket, *rows.columns, pl.int_range(pl.len()).alias(query_chunks.PLACE))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
     schema = pl.Schema({**rows.schema, query_chunks.PLACE: pl.Int64()})
-    pack = query_chunks.Packed(schema, packed_bytes, cell_bytes)
-    cells = list(pack([*batches_of(given), *nothing]))
+    batches = [*batches_of(given), *nothing]
+    cells = list(
+        query_chunks.packed_cells(schema, batches, packed_bytes=packed_bytes, cell_bytes=cell_bytes)
+    )
     assert all(batch.schema == query_chunks.CELLS for batch in cells)
     moved = pl.concat([pl.DataFrame(pa.Table.from_batches([batch])) for batch in cells])
-    unpack = query_chunks.Chunks(schema, chunk_rows=20)
-    found = list(unpack(batches_of(moved.sort("bucket"), 3)))
+    sorted_cells = batches_of(moved.sort("bucket"), 3)
+    found = list(query_chunks.chunks_of(schema, sorted_cells, chunk_rows=20))
     assert len(found) > 2
     check_whole_queries(found, rows)
 
@@ -123,8 +125,8 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
 def test_packed_rows_stand_as_they_did() -> None:
     rows = LOG.with_columns(pl.int_range(pl.len()).alias(query_chunks.PLACE))
     given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
-    cells = reversed(list(query_chunks.Packed(rows.schema, packed_bytes=500)(batches_of(given))))
-    (found,) = query_chunks.Chunks(rows.schema)(cells)
+    cells = list(query_chunks.packed_cells(rows.schema, batches_of(given), packed_bytes=500))
+    (found,) = query_chunks.chunks_of(rows.schema, reversed(cells))
     assert found.equals(LOG)
 
 
