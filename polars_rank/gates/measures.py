@@ -142,6 +142,7 @@ class Measures:
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
+    baseline: Baseline
     metrics: list[str]
     #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
     pairs: pl.DataFrame
@@ -158,7 +159,7 @@ class Change:
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        return None if pairs.is_empty() or not metrics else cls(metrics, pairs)
+        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
 
     def without_outliers(self, share: float) -> Change:
         """Return the change without the share of the queries that differ most."""
