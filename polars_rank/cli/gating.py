@@ -39,8 +39,6 @@ def gate(call: Call) -> None:
     results, updates = options.pop("results"), given.get("update_baseline", False)
     if "accept_loss" in given and not updates:
         misused("--accept-loss needs --update-baseline")
-    if "baseline" in given:
-        options["baseline"] = given["baseline"]
     path = Path(options.pop("baseline", _BASELINE))
     if not path.exists() and "baseline" in given and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")

@@ -269,10 +269,8 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     repeated = ordered.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
     warnings += _sentence(repeated, "of the results with repeated ids, which count once")
     if log is None:  # in the order of the file, which breaks ties
-        labels = golden.judgments
-        log = run.join(labels, on=["query", "doc"], how="left", maintain_order="left")
-        missed = labels.join(run, on=["query", "doc"], how="anti")
-        log = pl.concat([log, missed], how="diagonal")
+        labels, on = golden.judgments, ["query", "doc"]
+        log = run.join(labels, on, "full", coalesce=True, maintain_order="left_right")
     log = log.unique(["query", "doc"], keep="first", maintain_order=True)
     latency = None
     if "latency" in table.columns:
