@@ -42,11 +42,6 @@ class Check(NamedTuple):
     #: Counts the failures in the log; None if the message needs no count.
     count_failures: Callable[[pl.LazyFrame], Finding | None] | None = None
 
-    @property
-    def can_be_counted(self) -> bool:
-        """Whether the failing rows can be counted by reading the log again."""
-        return self.scope == "row" or self.count_failures is not None
-
 
 def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:
     """Return checks from their messages and conditions."""
@@ -117,20 +112,18 @@ def raise_failed(
             failing = checks[len(checks) - number]
             row = batch.row(numbers.index_of(number) or 0, named=True)
             where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
+            kind = "in the group" if failing.scope == "group" else "in the ranking"
+            place = f"; {'as in' if failing.warns else kind} {where}" if where else ""
             if not failing.warns:
-                kind = "group" if failing.scope == "group" else "ranking"
-                where_text = f"; in the {kind} {where}" if where else ""
-                details = None
-                if failing.can_be_counted and log is not None:
-                    details = partial(findings, log, checks)
-                raise DataError(failing.message + where_text, details=details)
+                is_counted = failing.scope == "row" or failing.count_failures is not None
+                details = partial(findings, log, checks) if is_counted and log is not None else None
+                raise DataError(failing.message + place, details=details)
             if row[_RUN] not in warned:  # a plan may be kept: forget earlier executions
                 warned.clear()
             of_run = warned.setdefault(row[_RUN], set())
             if number not in of_run:  # one warning for all batches
                 of_run.add(number)
-                where_text = f"; as in {where}" if where else ""
-                issue(failing.message + where_text)
+                issue(failing.message + place)
         return batch
 
     checked = flagged.map_batches(check, validate_output_schema=False, streamable=True)

@@ -72,6 +72,7 @@ class Call:
             self.given["run_file"][place] = file if is_named else text
         if {"run_file", "judgments"} & {*self.given}:
             self._name_fields()
+        ctx.obj = self
         output: Any = self.given.get("output")
         if command.writes == "parquet":
             writing.require_parquet(output)
@@ -98,8 +99,9 @@ class Call:
     @property
     def files(self) -> list[str]:
         """All input files."""
-        rules = [str(self.given["rules"])] if "rules" in self.given else []
-        return [*chain.from_iterable(self.given.get(name, ()) for name in _FILES), *rules]
+        several = [file for name in (*_FILES, "results") for file in self.given.get(name, ())]
+        one = [self.given[name] for name in ("golden", "rules") if name in self.given]
+        return [str(file) for file in several + one]
 
     @cached_property
     def copies(self) -> Mapping[str, list[str]]:

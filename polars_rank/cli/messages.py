@@ -98,16 +98,9 @@ def _message(error: BaseException, ctx: click.Context | None) -> str:
     else:
         fault = f"{type(error).__name__}: {error}"
         return f"internal error: {fault}; please report it with the output of --debug"
-    read = ", ".join(file for file in _files(ctx) if file not in message)
+    files = [] if ctx is None or ctx.obj is None else ctx.obj.files
+    read = ", ".join(file for file in files if file not in message)
     return f"{message}; reading {read}" if read else message
-
-
-def _files(ctx: click.Context | None) -> list[str]:
-    """Return the input files of a command."""
-    given = {} if ctx is None else ctx.params
-    names = ("logs", "run_file", "values", "judgments", "results")
-    several = [str(file) for name in names for file in given.get(name) or ()]
-    return several + [str(given[name]) for name in ("golden", "rules") if given.get(name)]
 
 
 def in_options(problem: object, ctx: click.Context | None) -> str:

@@ -271,7 +271,7 @@ def gate(
     verdicts = limits.verdicts(measures, change)
     for text in problems:
         warn(text)
-    survival = _robustness(verdicts, limits, measures, change, before, broken)
+    survival = _robustness(verdicts, limits, measures, change, broken)
     notes = [*_notes(measures, change, limits, before)]
     notes += [f"the result {survival}"] if survival.startswith("depends") else []
     notes += [text for each in sources for text in each.sentences()]
@@ -317,15 +317,13 @@ def _robustness(
     limits: Limits,
     measures: Measures,
     change: Change | None,
-    before: Baseline | None,
     problems: Sequence[Problem],
 ) -> str:
     """Return what becomes of the result of a gate, as `diagnostics.robustness` does."""
     choices: list[tuple[str, Measures, Change | None]] = []
     for ties in ("best", "worst") if measures.has_ties else ():
-        conventions = measures.conventions.but(ties=ties)
-        other = Measures(measures.golden, measures.runs, measures.expressions, conventions)
-        of_other = before and change and Change.of(other, before, change.metrics)
+        other = replace(measures, conventions=measures.conventions.but(ties=ties))
+        of_other = change and Change.of(other, change.baseline, change.metrics)
         choices.append(("ties", other, of_other))
     if change is not None:
         less = change.without_outliers(TRIMMED)
@@ -377,13 +375,11 @@ def _resolution(measures: Measures, change: Change | None, limits: Limits, main:
     half, assumption = quantile(1 - 0.025 / len(measures.metrics)) * error, ASSUMPTION
     if len(values) < FEW_QUERIES and bounds_of(main) is None:
         half = math.inf
-    base = mean
     if change is not None:
         rows = change.whole.filter(col("std_error") > 0, metric=main).fill_null(math.inf)
         for row in rows.iter_rows(named=True):
             error, mean, assumption = row["std_error"], row["baseline_mean"], ""
             half = abs(row["low" if lower_is_better(main) else "high"] - row["difference"])
-            base = mean
     text = number_of(measures.golden.queries.height, "query", "queries")
     if not error:
         return text
@@ -391,7 +387,7 @@ def _resolution(measures: Measures, change: Change | None, limits: Limits, main:
     def sizes(some: Sequence[Any]) -> list[float]:
         """Return losses of the metric; shares are of the mean."""
         own = [each for each in some if each.category is None and each.metric in ("", main)]
-        return [each.value * (abs(base) if each.column != "difference" else 1) for each in own]
+        return [each.value * (abs(mean) if each.column != "difference" else 1) for each in own]
 
     margin = [0.0, *sizes(limits.margins)][-1]
     loss = min([margin + half, *sizes(limits.drops)]) + quantile(0.8) * error

@@ -79,9 +79,8 @@ def _failures(gate: Any) -> list[dict[str, str]]:
     means = {row["category"]: row for row in gate.table.iter_rows(named=True)}
     failures = []
     for (metric, category), failed in found.items():
-        mean, difference = (
-            means.get(category, {}).get(name) for name in (metric, f"difference({metric})")
-        )
+        row = means.get(category, {})
+        mean, difference = row.get(metric), row.get(f"difference({metric})")
         cells = {
             "category": category,
             "mean": "" if mean is None else f"{mean:.3f}",

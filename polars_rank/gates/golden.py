@@ -213,8 +213,9 @@ class Results(NamedTuple):
     warnings: list[str]
     source: Reading
 
+    @property
     def tops(self) -> pl.DataFrame:
-        """Return the first documents of each query."""
+        """The first documents of each query."""
         return self.run.group_by("query", maintain_order=True).agg(docs=col("doc").head(10))
 
 
@@ -266,14 +267,10 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     run = ordered.select("query", "doc", "score")
     run = run.unique(["query", "doc"], keep="first", maintain_order=True)
     repeated = ordered.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
-    warnings += _sentence(
-        repeated, "of the results with repeated ids, which count at the first place"
-    )
+    warnings += _sentence(repeated, "of the results with repeated ids, which count once")
     if log is None:  # in the order of the file, which breaks ties
-        labels = golden.judgments
-        log = run.join(labels, on=["query", "doc"], how="left", maintain_order="left")
-        missed = labels.join(run, on=["query", "doc"], how="anti")
-        log = pl.concat([log, missed], how="diagonal")
+        labels, on = golden.judgments, ["query", "doc"]
+        log = run.join(labels, on, "full", coalesce=True, maintain_order="left_right")
     log = log.unique(["query", "doc"], keep="first", maintain_order=True)
     latency = None
     if "latency" in table.columns:

@@ -149,8 +149,8 @@ def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series | None]) -> 
         name = limit.metric.removeprefix(LATENCY)
         match = _LATENCIES.fullmatch(name)
         if match is None or limit.category is not None:
-            known = "'mean', 'max' or percentiles such as 'p95'"
-            raise ArgumentError(f"`latency` limits {known}; found {limit.category or name!r}")
+            expected = "'mean', 'max' or percentiles such as 'p95'"
+            raise ArgumentError(f"`latency` limits {expected}; found {limit.category or name!r}")
         share = None if match[1] is None else float(match[1]) / 100
         value = getattr(every, name)() if share is None else every.quantile(share, "linear")
         rows.append({"category": None, "metric": limit.metric, "mean": value})

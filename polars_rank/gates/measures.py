@@ -108,27 +108,29 @@ class Measures:
 
     def as_baseline(self, corpus: str | None) -> Baseline:
         """Return the values as a baseline."""
-        judged = self.golden.queries.select("query", pl.col("judged").alias(JUDGED))
-        rows = self.values.drop("category").join(judged, on="query")
-        rows = rows.join(self.runs[0].tops(), on="query", how="left")
+        rows = self._rows.select("query", JUDGED, *self.metrics, "docs")
         return Baseline(
-            rows.with_columns(col("docs").fill_null([])), self.definitions,
-            self.golden.fingerprint, corpus, len(self.runs), today().isoformat(),
+            rows, self.definitions, self.golden.fingerprint, corpus, len(self.runs),
+            today().isoformat(),
         )  # fmt: skip
+
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
+        """The queries with their values and first documents."""
+        queries, first = self.golden.queries.rename({"judged": JUDGED}), self.runs[0]
+        parts = [self.values.drop("category"), first.tops]
+        if self.golden.spans is not None:  # with the chunks that contain them
+            relevant = first.log.filter(col("label") > 0).group_by("query")
+            queries = queries.drop("relevant")
+            parts.insert(0, relevant.agg(relevant=col("doc").sort()))
+        for each in parts:
+            queries = queries.join(each, on="query", how="left", maintain_order="left")
+        columns = ["query", "category", "text", "relevant", JUDGED, *self.metrics, "docs"]
+        return queries.select(columns).with_columns(col("docs", "relevant").fill_null([]))
 
     def queries(self, before: Baseline | None) -> pl.DataFrame:
         """Return the values of each query with its first documents, and those of the baseline."""
-        queries, first = self.golden.queries.drop("judged"), self.runs[0]
-        if self.golden.spans is not None:  # with the chunks that contain them
-            relevant = first.log.filter(col("label") > 0).group_by("query").agg(col("doc").sort())
-            queries = queries.drop("relevant").join(
-                relevant.rename({"doc": "relevant"}), on="query", how="left"
-            ).select(queries.columns)  # fmt: skip
-        found = (
-            queries.join(self.values.drop("category"), on="query", how="left")
-            .join(first.tops(), on="query", how="left")
-            .with_columns(col("docs", "relevant").fill_null([]))
-        )
+        found = self._rows.drop(JUDGED)
         if before is None:
             return found
         names = before.compared(self.definitions)
@@ -140,6 +142,7 @@ class Measures:
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
+    baseline: Baseline
     metrics: list[str]
     #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
     pairs: pl.DataFrame
@@ -156,7 +159,7 @@ class Change:
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        return None if pairs.is_empty() or not metrics else cls(metrics, pairs)
+        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
 
     def without_outliers(self, share: float) -> Change:
         """Return the change without the share of the queries that differ most."""
@@ -239,9 +242,7 @@ def means_by_category(measures: Measures, change: Change | None) -> pl.DataFrame
         parts.append((change.differences, "difference", "difference({})"))
     rows = pl.concat([whole, counts])
     for numbers, value, name in parts:
-        wide = numbers.group_by("category", maintain_order=True).agg(
-            col(value).filter(metric=each).first().alias(name.format(each))
-            for each in numbers["metric"].unique(maintain_order=True)
-        )
+        wide = numbers.pivot("metric", index="category", values=value)
+        wide = wide.rename({each: name.format(each) for each in wide.columns[1:]})
         rows = rows.join(wide, on="category", how="left", nulls_equal=True)
     return rows.with_columns(col("category").fill_null(ALL))

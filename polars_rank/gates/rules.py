@@ -144,18 +144,13 @@ class Rule:
             name, bound = "difference", f"{percent}%"
         if self.metric is not None:
             name = self.metric if name == "mean" else f"{name}({self.metric})"
-        return (
-            f"not {name} {_OPPOSITE[self.sign]} {bound}"
-            if self.is_guard
-            else f"{name} {self.sign} {bound}"
-        )
+        sign = _OPPOSITE[self.sign] if self.is_guard else self.sign
+        return f"{'not ' * self.is_guard}{name} {sign} {bound}"
 
     def __str__(self) -> str:
         texts = {name: text_of(value) for name, value in self.where.items()}
-        where = ", ".join(
-            f'{name}="{text}"' if "," in text else f"{name}={text}" for name, text in texts.items()
-        )
-        return f"{self.condition} where({where})" if where else self.condition
+        pairs = [f'{n}="{text}"' if "," in text else f"{n}={text}" for n, text in texts.items()]
+        return f"{self.condition} where({', '.join(pairs)})" if pairs else self.condition
 
     def holds(self, value: float) -> bool:
         """Return whether a number is on the right side of the bound."""
@@ -165,10 +160,8 @@ class Rule:
         """Return whether a row has the metric, and the groups or the slice, of the rule."""
         if self.metric not in (None, row["metric"]):
             return False
-        own = {**row, str(row.get("slice")): row.get("value")} if self.where else row
-        return all(
-            name in own and _is_equal(own[name], value) for name, value in self.where.items()
-        )
+        row = {**row, str(row.get("slice")): row.get("value")} if self.where else row
+        return all(name in row and _is_equal(row[name], each) for name, each in self.where.items())
 
     def interval(self, row: Mapping[str, Any]) -> tuple[float | None, float | None]:
         """Return the interval that decides: that of the row; a count or a bound is its own."""
@@ -220,9 +213,8 @@ class Rule:
         scale, sign = (100, "%") if self.column.startswith("relative") else (1, "")
         if abs(value) * scale >= _LARGE:
             return f"{value * scale:,.0f}{sign}"
-        texts = (
-            f"{value * scale:.{decimals}f}" for decimals in range(1 if sign else 3, _MOST_DECIMALS)
-        )
+        decimals = range(1 if sign else 3, _MOST_DECIMALS)
+        texts = (f"{value * scale:.{number}f}" for number in decimals)
         alike = (text for text in texts if self.holds(float(text) / scale) == self.holds(value))
         return next(alike, f"{value * scale:g}") + sign
 

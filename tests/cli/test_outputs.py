@@ -267,7 +267,7 @@ def test_parquet_is_not_printed_in_terminals(here: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stdout", type("", (io.StringIO,), {"isatty": lambda self: True})())
     from polars_rank.cli.writing import choose
 
-    with pytest.raises(pr.errors.ArgumentError, match="pipe it, or write a file with --output"):
+    with pytest.raises(pr.errors.ArgumentError, match="pipe it, or use --output"):
         choose("parquet", None)
 
 
