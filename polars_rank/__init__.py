@@ -134,9 +134,9 @@ if TYPE_CHECKING:
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
-    from polars_rank.stats.flat import flat
     from polars_rank.stats.leaderboards import leaderboard
     from polars_rank.stats.planning import power
+    from polars_rank.stats.result_columns import flat
     from polars_rank.stats.summary import summarize
 
 __version__ = "0.1.0"
@@ -243,7 +243,7 @@ _MODULES = {
     "evaluate": "evaluation.evaluate",
     "explain": "explanation",
     "explain_difference": "explanation",
-    "flat": "stats.flat",
+    "flat": "stats.result_columns",
     "from_arrays": "io.arrays",
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",

@@ -18,8 +18,7 @@ from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
 from polars_rank.io.judgments import cast_keys
-from polars_rank.stats.run_pairs import is_run, with_known_baseline
-from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.value_columns import check_run, is_run, with_known_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

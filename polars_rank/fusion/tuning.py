@@ -34,7 +34,7 @@ from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare
-from polars_rank.stats.results import deferred
+from polars_rank.stats.result_columns import deferred
 from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
 

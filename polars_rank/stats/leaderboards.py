@@ -15,7 +15,7 @@ from polars_rank.stats.comparison import MANY_MISSING
 from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
 from polars_rank.stats.families import family_of
 from polars_rank.stats.inference import NONE, Inference
-from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
+from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.summary import METHOD
 from polars_rank.stats.value_columns import warn_of_directions
 from polars_rank.stats.values import LOW, PLACE, Group, Key, Values
