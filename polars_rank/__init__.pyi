@@ -72,9 +72,9 @@ from polars_rank.metrics.names import metric as metric
 from polars_rank.namespace import Ranking as Ranking
 from polars_rank.reporting.page import report as report
 from polars_rank.stats.comparison import compare as compare
-from polars_rank.stats.flat import flat as flat
 from polars_rank.stats.leaderboards import leaderboard as leaderboard
 from polars_rank.stats.planning import power as power
+from polars_rank.stats.result_columns import flat as flat
 from polars_rank.stats.summary import summarize as summarize
 
 __version__: str

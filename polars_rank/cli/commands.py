@@ -14,7 +14,7 @@ from polars_rank.cli.options import of_function, own, parameters_of, texts
 from polars_rank.conventions import Definitions
 
 if TYPE_CHECKING:
-    from polars_rank.stats.results import ResultColumn
+    from polars_rank.stats.result_columns import ResultColumn
 
 #: Options of commands that read a log.
 _READING = (

@@ -130,7 +130,7 @@ def _board(board: pl.DataFrame) -> str:
 def check(call: Call) -> None:
     """Check rules, write the verdicts, and exit with 1 if one fails."""
     from polars_rank.stats import verdict_files as outputs  # noqa: PLC0415
-    from polars_rank.stats.run_pairs import is_run  # noqa: PLC0415
+    from polars_rank.stats.value_columns import is_run  # noqa: PLC0415
 
     rules, undecided = _rules(call)
     is_compared = "baseline" in call.given

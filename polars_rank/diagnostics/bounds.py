@@ -11,8 +11,11 @@ from polars_rank import terms as t
 from polars_rank._params import OPTIONS, free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.definitions import Definition
-from polars_rank.diagnostics.bounded_metrics import label_of_relevant, without_negative_gains
-from polars_rank.diagnostics.judgment_extremes import Extremes
+from polars_rank.diagnostics.judgment_extremes import (
+    Extremes,
+    label_of_relevant,
+    without_negative_gains,
+)
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log

@@ -16,14 +16,12 @@ from polars_rank.evaluation.means import to_rows
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.run_pairs import (
-    PAIRED,
-    baseline_of,
+from polars_rank.stats.value_columns import (
+    check_run,
     is_run,
-    with_baseline,
+    variables,
     with_known_baseline,
 )
-from polars_rank.stats.value_columns import check_run, variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.log import EvaluateOptions
     from polars_rank.metrics.names import Metrics
 
-_PLACE, _DEPTH = OWN + "place", OWN + "depth"
+_PLACE, _DEPTH, _BASE = OWN + "place", OWN + "depth", OWN + "baseline"
 
 
 @framed
@@ -168,8 +166,9 @@ def movers(
     of_runs, of_base = (values.filter(part) for part in (~of_baseline, of_baseline))
     keys = [*groups, run, *queries]
     (variable,) = variables(schema_of(of_runs), [metric])
-    pairs = with_baseline(of_runs, of_base, [*groups, *queries], [variable.name]).filter(PAIRED)
-    value, baseline_value = variable.value, baseline_of(variable.name).cast(pl.Float64)
+    base = of_base.select(*groups, *queries, variable.value.alias(_BASE))
+    pairs = of_runs.join(base, on=[*groups, *queries], nulls_equal=True)
+    value, baseline_value = variable.value, pl.col(_BASE)
     difference = pl.col("difference")
     # Polars would evaluate the log again for each part of the plan that reads the values.
     pairs = pairs.select(

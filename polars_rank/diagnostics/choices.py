@@ -25,9 +25,8 @@ from polars_rank.metrics.metric import Metric, cutoff, parameters_of, tree_of
 from polars_rank.metrics.names import leaves_of, lower_is_better, output_name
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import Margin, compare
-from polars_rank.stats.results import deferred
-from polars_rank.stats.run_pairs import is_run
-from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.result_columns import deferred
+from polars_rank.stats.value_columns import check_run, is_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,8 +19,7 @@ from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
 from polars_rank.io.judgments import cast_keys
-from polars_rank.stats.run_pairs import is_run, with_known_baseline
-from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.value_columns import check_run, is_run, with_known_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,9 +189,8 @@ def overlap(
     if k is not None:
         whole_number("k", k)
     one_of("ties", ties, (None, *TIES, *(UNORDERED if measures == ("rbo",) else ())))
-    of_top = {"jaccard": jaccard_value, "overlap": overlap_value, "churn": churn_value}
-    values = [rbo_value(p, ties) if each == "rbo" else of_top[each](k) for each in measures]
-    given = _Given(doc, ties, values)
+    values = {**_values_of_top(k), "rbo": rbo_value(p, ties)}
+    given = _Given(doc, ties, [values[each].alias(each) for each in measures])
     if b is None:
         if baseline is None:
             raise ArgumentError("pass a second table (`b`), or the `baseline` of a table of runs")
@@ -285,7 +283,7 @@ class _Given(NamedTuple):
         documents = pl.col(side.meta.output_name())
         ranks = [pl.int_ranges(1, documents.list.len() + 1, dtype=pl.UInt32)]
         if self.is_tied:
-            ranks = [_first_rank(side), last_rank(side)]
+            ranks = [*_tie_ranks(side)]
         named = [ranks[0].alias(side.meta.output_name()), *ranks[1:]]
         columns = [DOC, *(rank.meta.output_name() for rank in named)]
         lists = batch.select(*keys, documents.alias(DOC), *named)
@@ -306,59 +304,37 @@ class _Given(NamedTuple):
         if self.is_tied:
             log = replace(log, others={_SCORE: log.columns.number(log.columns.score)})
         documents = pl.col(DOCUMENTS)
-        lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]
+        fields = {ranks.meta.output_name(): pl.element().struct.field(DOC)}
         if self.is_tied:
-            first = _field(_SCORE).rank("min", descending=True).cast(pl.UInt32)
-            last = _field(_SCORE).rank("max", descending=True).cast(pl.UInt32)
-            for rank, column in ((first, _first_rank(ranks)), (last, last_rank(ranks))):
-                lists.append(documents.list.eval(rank).alias(column.meta.output_name()))
+            scores = pl.element().struct.field(_SCORE)
+            for method, rank in zip(("min", "max"), _tie_ranks(ranks), strict=True):
+                of_score = scores.rank(method, descending=True).cast(pl.UInt32)
+                fields[rank.meta.output_name()] = of_score
+        lists = [documents.list.eval(field).alias(name) for name, field in fields.items()]
         table = retrieved_documents(log).select(*log.keys.named, *lists)
         return table if log.keys.number is not None else table.set_sorted([*query])
 
 
-def _first_rank(side: pl.Expr) -> pl.Expr:
-    return pl.col(side.meta.output_name() + " first")
+def _tie_ranks(side: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Return the columns with the first and the last rank of documents that are tied in a run."""
+    name = side.meta.output_name()
+    return pl.col(f"{name} first"), pl.col(f"{name} last")
 
 
-def _field(name: str) -> pl.Expr:
-    return pl.element().struct.field(name)
-
-
-def last_rank(side: pl.Expr) -> pl.Expr:
-    """Return the column with the last rank of the documents that are tied in a run."""
-    return pl.col(side.meta.output_name() + " last")
-
-
-def jaccard_value(k: int | None) -> pl.Expr:
-    """Return the Jaccard index of the first k documents."""
-    both = _both_within(k)
-    return ratio(both, _within(LEFT, k).sum() + _within(RIGHT, k).sum() - both).alias("jaccard")
-
-
-def overlap_value(k: int | None) -> pl.Expr:
-    """Return the share of the first k documents that both rankings have."""
-    both = _both_within(k)
+def _values_of_top(k: int | None) -> dict[str, pl.Expr]:
+    """Return the measures of the first k documents, or of whole rankings."""
+    left, right = (
+        rank.is_not_null() if k is None else (rank <= k).fill_null(value=False)
+        for rank in (LEFT, RIGHT)
+    )
+    both = (left & right).sum()
     longer = pl.max_horizontal(LEFT.count(), RIGHT.count())
-    return (ratio(both, longer) if k is None else both / k).alias("overlap")
-
-
-def churn_value(k: int | None) -> pl.Expr:
-    """Return 1 if the first k documents are not the same in the same order, otherwise 0."""
-    top = _within(LEFT, k) | _within(RIGHT, k)
-    changed = (top & LEFT.ne_missing(RIGHT)).any().cast(pl.Float64)
-    return pl.when(LEFT.count() + RIGHT.count() > 0).then(changed).alias("churn")
-
-
-def _within(rank: pl.Expr, k: int | None) -> pl.Expr:
-    """Return whether a document is among the first k."""
-    if k is None:
-        return rank.is_not_null()
-    return (rank <= k).fill_null(value=False)
-
-
-def _both_within(k: int | None) -> pl.Expr:
-    """Return the number of common documents among the first k."""
-    return (_within(LEFT, k) & _within(RIGHT, k)).sum()
+    changed = ((left | right) & LEFT.ne_missing(RIGHT)).any().cast(pl.Float64)
+    return {
+        "jaccard": ratio(both, left.sum() + right.sum() - both),
+        "overlap": ratio(both, longer) if k is None else both / k,
+        "churn": pl.when(longer > 0).then(changed),
+    }
 
 
 def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
@@ -389,7 +365,7 @@ def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
     last = (both + (longer - shorter) * at_shorter) / longer
     value = ((1 - p) * known + power(longer) * last).clip(0.0, 1.0)  # rounding errors
     value = pl.when(shorter > 0).then(value).otherwise(0.0)
-    return pl.when(longer > 0).then(value).alias("rbo")
+    return pl.when(longer > 0).then(value)
 
 
 #: The depths from 1 to the number of documents of both runs.
@@ -401,7 +377,7 @@ class _Side:
 
     def __init__(self, side: pl.Expr, ties: str | None) -> None:
         self.first = side.cast(pl.Int64)
-        self.last = last_rank(side).cast(pl.Int64) if ties in UNORDERED else self.first
+        self.last = _tie_ranks(side)[1].cast(pl.Int64) if ties in UNORDERED else self.first
         self.length = side.count().cast(pl.Int64)
         self.is_shared = ties in ("a", "b")
 

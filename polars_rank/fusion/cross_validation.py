@@ -76,11 +76,6 @@ class CrossValidation:
         """The metric as a column of per-query values."""
         return pl.col(output_name(self.metric)).cast(pl.Float64)
 
-    @property
-    def lower_is_better(self) -> bool:
-        """Whether a lower mean is better."""
-        return lower_is_better(self.metric)
-
     @cached_property
     def runs(self) -> list[str]:
         """The names of the runs."""
@@ -165,10 +160,16 @@ class CrossValidation:
         return folds.select(*self.keys, (pl.col(_KEY) % self.folds).alias(_FOLD))
 
     def values_of(self, documents: pl.DataFrame, by: str) -> pl.DataFrame:
-        """Return the metric of each ranking. Documents are sorted by `by` and query."""
+        """Return the metric of each ranking, with clusters of queries.
+
+        Documents are sorted by `by` and query.
+        """
         ranked = documents.lazy().set_sorted([by, *self.keys])
         options: dict[str, Any] = {"conventions": self.conventions, **self.names}
-        return per_query(ranked, self.metric, by=by, **options).collect()
+        values = per_query(ranked, self.metric, by=by, **options).collect()
+        if not self.cluster:
+            return values
+        return values.join(self.clusters, on=self.keys, how="left", nulls_equal=True)
 
     def values(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
         """Yield batches of per-query values of candidates."""
@@ -274,7 +275,7 @@ class CrossValidation:
             .group_by(CANDIDATE)
             .agg(pl.when(number > 0).then(total(pl.col(_SUM)) / number).alias("mean"))
             .drop_nulls()
-            .sort("mean", CANDIDATE, descending=[not self.lower_is_better, False])
+            .sort("mean", CANDIDATE, descending=[not lower_is_better(self.metric), False])
         )
         if means.is_empty():
             raise DataError("`metric` is undefined for all queries of a training set; judge more")
@@ -284,11 +285,6 @@ class CrossValidation:
     def chosen(self) -> list[int]:
         """The candidate chosen for each fold, on the queries of the others."""
         return [self.best(without=fold) for fold in range(self.folds)]
-
-    @cached_property
-    def winner(self) -> int:
-        """The candidate chosen on all queries."""
-        return self.best()
 
     def held_out(self) -> pl.DataFrame:
         """Return per-query values of all procedures; those of "tuned" are held out."""
@@ -330,7 +326,7 @@ class CrossValidation:
 
     def documents_of_procedures(self) -> pl.DataFrame:
         """Return the documents of all procedures; "tuned" has the candidate of all queries."""
-        numbers = {TUNED: self.winner, UNWEIGHTED: len(self.candidates)}
+        numbers = {TUNED: self.best(), UNWEIGHTED: len(self.candidates)}
         fused = [
             documents.select(pl.lit(name).alias(PROCEDURE), pl.exclude(CANDIDATE))
             for name, number in numbers.items()

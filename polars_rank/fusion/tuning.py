@@ -31,10 +31,10 @@ from polars_rank.fusion.cross_validation import (
 from polars_rank.fusion.fuse import columns_of_runs
 from polars_rank.fusion.methods import Fusion, read_fusion
 from polars_rank.metrics.metric import cutoff
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare
-from polars_rank.stats.results import deferred
+from polars_rank.stats.result_columns import deferred
 from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
 
@@ -319,7 +319,8 @@ def _by_group(
             if not by:
                 raise
             raise DataError(f"{error}; in the group {key.row(0, named=True)}") from None
-        tables.append(key.join(table, how="cross") if by else table)
+        whole = key.join(table, how="cross") if by else table
+        tables.append(whole.select(pl.col(name).cast(dtype) for name, dtype in schema.items()))
     return pl.concat(tables)
 
 
@@ -333,16 +334,16 @@ def _procedures(group: CrossValidation) -> pl.DataFrame:
     singles = means.filter(pl.col(PROCEDURE).is_in(runs)).drop_nulls("mean")
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
-    order = [not group.lower_is_better, False]
+    order = [not lower_is_better(group.metric), False]
     best = singles.sort("mean", PROCEDURE, descending=order).item(0, PROCEDURE)
     compared = compare(
-        _counted(group, group.corrected(values, best)), group.metric, baseline=best, run=PROCEDURE,
+        group.corrected(values, best), group.metric, baseline=best, run=PROCEDURE,
         query=group.keys, cluster=group.cluster or None, correction=False,
     )  # fmt: skip
     differences = compared.select(
         PROCEDURE, "difference", "p_value", difference_low="low", difference_high="high"
     )
-    texts = [str(group.candidates[number]) for number in (group.winner, *group.chosen)]
+    texts = [str(group.candidates[number]) for number in (group.best(), *group.chosen)]
     procedures = pl.DataFrame(
         {
             PROCEDURE: [TUNED, UNWEIGHTED, *runs],
@@ -353,7 +354,7 @@ def _procedures(group: CrossValidation) -> pl.DataFrame:
     )
     for table in (means, differences, _unjudged(group, best)):
         procedures = procedures.join(table, on=PROCEDURE, how="left", maintain_order="left")
-    return procedures.select(pl.col(name).cast(dtype) for name, dtype in _PROCEDURES.items())
+    return procedures
 
 
 def _unjudged(group: CrossValidation, best: str) -> pl.DataFrame:
@@ -390,21 +391,12 @@ def _curve(group: CrossValidation) -> pl.DataFrame:
         {CANDIDATE: numbers, "method": [*map(str, group.candidates)]},
         {CANDIDATE: pl.UInt32, "method": pl.String},
     )
-    curve = texts.join(means, on=CANDIDATE, how="left", maintain_order="left")
-    return curve.select(pl.col(name).cast(dtype) for name, dtype in _CURVE.items())
+    return texts.join(means, on=CANDIDATE, how="left", maintain_order="left")
 
 
 def _means(group: CrossValidation, values: pl.DataFrame, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
-    return summarize(
-        _counted(group, values), group.metric, run=run, query=group.keys,
-        cluster=group.cluster or None,
-    ).select(run, "metric", "mean", "low", "high", "queries")  # fmt: skip
-
-
-def _counted(group: CrossValidation, values: pl.DataFrame) -> pl.DataFrame:
-    """Return the values that count, with the columns of runs and queries."""
-    kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
-    if group.cluster:
-        values = values.join(group.clusters, on=group.keys, how="left", nulls_equal=True)
-    return values.select(*dict.fromkeys((*kept, *group.keys, *group.cluster)), group.value)
+    means = summarize(
+        values, group.metric, run=run, query=group.keys, cluster=group.cluster or None
+    )
+    return means.select(run, "metric", "mean", "low", "high", "queries")

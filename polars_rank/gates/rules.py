@@ -14,7 +14,7 @@ from polars_rank._params import check_types, number, number_in, one_of
 from polars_rank.errors import ArgumentError, SourceError, number_of, short
 from polars_rank.io.files import read_toml
 from polars_rank.stats.comparison import COMPARISON
-from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn
+from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn
 from polars_rank.stats.summary import SUMMARY
 
 Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"

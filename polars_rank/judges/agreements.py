@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import integer, share, whole_number
 from polars_rank.frames.tables import framed
 from polars_rank.judges.bootstrap import FEW, Bootstrap, noted, warn_of_few
-from polars_rank.judges.labels import Judgments, Labels
+from polars_rank.judges.labels import JudgeTable, Labels
 from polars_rank.stats._arrays import Array, np
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def agreement(
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)
     bootstrap = Bootstrap(n_resamples, integer("seed", seed), confidence)
-    given = Judgments(
+    given = JudgeTable(
         judge=judge, reference=reference, query=query, doc=doc, label=label,
         categories=categories, by=by,
     )  # fmt: skip

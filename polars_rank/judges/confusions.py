@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.frames.tables import framed
-from polars_rank.judges.labels import Judgments, Labels
+from polars_rank.judges.labels import JudgeTable, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ def confusion(
     MissingExtraError
         If numpy is not installed (extra "stats").
     """
-    given = Judgments(
+    given = JudgeTable(
         judge=judge, reference=reference, query=query, doc=doc, label=label,
         categories=categories, by=by,
     )  # fmt: skip

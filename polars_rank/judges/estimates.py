@@ -14,8 +14,8 @@ from polars_rank.frames.tables import framed, lazy
 from polars_rank.stats.comparison import COMPARISON, Comparison
 from polars_rank.stats.inference import T
 from polars_rank.stats.predictions import HUMAN, PREDICTIONS, rows_of_predictions
-from polars_rank.stats.results import returning
-from polars_rank.stats.rows import Rows
+from polars_rank.stats.result_columns import returning
+from polars_rank.stats.rows import ResultRows
 from polars_rank.stats.summary import SUMMARY, Summary, warn_rows
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
@@ -137,7 +137,7 @@ def estimate(
         if baseline is not None:
             warn_of_directions(metrics, source.lower_is_better)
         people, every = (each.collected(each.table) for each in (of_people, source))
-        rows, facts = Rows(source), of_people.checked(people)
+        rows, facts = ResultRows(source), of_people.checked(people)
         source.checked(every)
         groups = source.groups(_joined(of_people, people, every))
         pairs = None if baseline is None else source.compared(groups, baseline)

@@ -18,7 +18,7 @@ from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
 from polars_rank.stats._arrays import Array, np, require_scipy
 from polars_rank.stats.query_hash import query_key
-from polars_rank.stats.results import deferred
+from polars_rank.stats.result_columns import deferred
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
@@ -89,7 +89,7 @@ class Labels(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgments:
+class JudgeTable:
     """The parameters that say which labels judges gave."""
 
     judge: str

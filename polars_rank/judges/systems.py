@@ -16,7 +16,7 @@ from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_o
 from polars_rank.judges.labels import check_judges
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.comparison import Comparison
-from polars_rank.stats.results import deferred, first_few, labels
+from polars_rank.stats.result_columns import deferred, first_few, labels
 from polars_rank.stats.rows import rows_of_pairs
 from polars_rank.stats.value_columns import Variable, check_run
 from polars_rank.stats.values import Group, Values

@@ -13,7 +13,7 @@ from polars_rank.frames.typed_results import NUMBER, TEXT, typed
 from polars_rank.metrics.names import listed, output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.leaderboards import LEADERBOARD
-from polars_rank.stats.results import schema_of_result
+from polars_rank.stats.result_columns import schema_of_result
 from polars_rank.stats.summary import SUMMARY
 
 if TYPE_CHECKING:

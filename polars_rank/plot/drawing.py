@@ -284,16 +284,13 @@ def cutoffs(title: str, ks: Iterable[int], **options: Any) -> Any:
 
 def means(title: str, table: pl.DataFrame) -> Any:
     """Return the axis of means "y", with the range of means and intervals."""
-    ends = [
-        value
-        for name in ("low", "y", "high")
-        for value in (table.get_column(name).min(), table.get_column(name).max())
-        if isinstance(value, (int, float))
-    ]
+    numbers = pl.col("low", "y", "high").cast(pl.Float64)
+    ends = pl.min_horizontal(numbers.min()), pl.max_horizontal(numbers.max()).alias("high")
+    low, high = table.select(ends).row(0)
     scale: dict[str, Any] = {"zero": False}
-    if ends and min(ends) == max(ends):  # Vega would draw a single tick
-        pad = abs(ends[0]) / 10 or 0.1
-        scale["domain"] = [ends[0] - pad, ends[0] + pad]
+    if low is not None and low == high:  # Vega would draw a single tick
+        pad = abs(low) / 10 or 0.1
+        scale["domain"] = [low - pad, low + pad]
     return axis("Y", "y", title, scale=scale)
 
 

@@ -12,7 +12,7 @@ from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.names import direction_note, direction_of
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.chart_tables import keys_of, only_metric, result, rows_of_metrics
+from polars_rank.plot.chart_tables import NOTHING, keys_of, only_metric, result, rows_of_metrics
 from polars_rank.plot.run_styles import (
     NEUTRAL,
     PALETTE,
@@ -251,40 +251,35 @@ def bounds(
     rows = lazy(table, "table")
     schema = schema_of(rows)
     is_tie_band = "tied_documents" in schema
-    share = "tied_documents" if is_tie_band else "judged"
-    rows = result(
-        rows,
-        ("metric", "low", "high", share, *(["expected"] if is_tie_band else [])),
-        "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds",
-    )
-    point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
-    columns: _Columns = ["low", "high", point.alias("x"), pl.col(share).alias("share")]
-    rows = rows_of_metrics(rows, metrics)
+    title, note = "Bounds for unjudged documents", "labels of unjudged documents"
+    share, expected = "judged", NOTHING
+    if is_tie_band:
+        title, note = "Means over orders of tied documents", "orders · point: mean over all orders"
+        share, expected = "tied_documents", pl.col("expected")
+    required = ("metric", "low", "high", share, *(["expected"] if is_tie_band else []))
+    function = "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds"
+    rows = rows_of_metrics(result(rows, required, function), metrics)
+    columns: _Columns = ["low", "high", expected.alias("x"), pl.col(share).alias("share")]
     data, runs, _ = _labeled(rows, run, columns, baseline, colors)
     x = draw.axis("X", "low", "mean", grid=True, scale={"zero": False})
     data, y, height = _rows(data, runs)
     tips = draw.tooltip(
         *_row_fields(data), ("low", "low", ".4f"), ("x", "expected", ".4f"),
-        ("high", "high", ".4f"), ("share", "tied documents" if is_tie_band else "judged", ".1%"),
-        of=runs, data=data,
+        ("high", "high", ".4f"), ("share", share.replace("_", " "), ".1%"), of=runs, data=data,
     )  # fmt: skip
     both = {"y": y, "tooltip": tips, **draw.looks(runs, "color")}
     of_points = draw.looks(runs, "color", "shape", legend=_within(data, runs))
     bar, tick = {"strokeWidth": 9, "opacity": 0.4}, {"thickness": 2, "size": 15, "opacity": 1}
-    expected = {"filled": True, "size": 46, "opacity": 1, **_BELOW}
+    point = {"filled": True, "size": 46, "opacity": 1, **_BELOW}
     middle, high = draw.with_field(x, "x"), draw.with_field(x, "high")
     layers = [
         draw.layer("rule", {**bar, **_BELOW}, x=x, x2="high", **both),
         draw.layer("tick", {**tick, **_BELOW}, x=x, **both),
         draw.layer("tick", {**tick, **_BELOW}, x=high, **both),
-        draw.layer("point", expected, where="isValid(datum.x)", x=middle, **{**both, **of_points}),
+        draw.layer("point", point, where="isValid(datum.x)", x=middle, **{**both, **of_points}),
     ]
-    title = "Bounds for unjudged documents"
-    note = "bar: lowest to highest mean over labels of unjudged documents"
-    if is_tie_band:
-        title = "Means over orders of tied documents"
-        note = "bar: lowest to highest mean over orders · point: mean over all orders"
-    return draw.layered(data, layers, title=title, subtitle=[note], height=height)
+    subtitle = [f"bar: lowest to highest mean over {note}"]
+    return draw.layered(data, layers, title=title, subtitle=subtitle, height=height)
 
 
 def _labeled(
@@ -438,12 +433,10 @@ def leaderboard(
     schema = schema_of(rows)
     rows = result(rows, ("metric", *_BOARD_COLUMNS), "pr.leaderboard", optional=_OPTIONAL[:2])
     name, rows = only_metric(rows, metric)
-    drawn = {"x": "mean", "low": "low", "high": "high"}
-    if kind == "ranks":
-        drawn = {"x": "rank", "low": "rank_low", "high": "rank_high"}
+    is_rank = kind == "ranks"
     names = str(Columns.find(schema, {"run": run}, optional=()).run)
     data = collected(rows.select(pl.col(names).alias("run"), *_BOARD_COLUMNS, *_OPTIONAL[:2]))
-    draw.non_empty(data, drawn["low" if kind == "ranks" else "x"], kind)
+    draw.non_empty(data, "rank_low" if is_rank else "mean", kind)
     if data.height > _MAX_ROWS:
         raise ArgumentError(
             f"the chart would have {data.height:,} rows, more than {_MAX_ROWS}; filter the table"
@@ -451,9 +444,17 @@ def leaderboard(
     data = data.with_columns(
         run_labels(data.get_column("run")), pl.col("best").fill_null(value=False)
     )
-    x = draw.axis("X", "mean", "mean", grid=True, scale={"zero": False})
-    if kind == "ranks":
+    x, low, high = draw.axis("X", "mean", "mean", grid=True, scale={"zero": False}), "low", "high"
+    direction, level = direction_note(name), draw.confidence_text(data.get_column("confidence"))
+    # The ranks show the direction if the name of the metric does not.
+    means = data.sort("rank", maintain_order=True).get_column("mean").drop_nulls()
+    if not direction_of(name) and len(means) and means[0] < means[-1]:
+        direction = " (lower is better)"
+    title = f"{draw.mean_title(name, capital=True)}{direction}, with {level}s"
+    if is_rank:
         x = draw.with_field(draw.cutoffs("rank", range(1, data.height + 1), grid=True), "rank")
+        low, high = "rank_low", "rank_high"
+        title = f"Ranks by {draw.aggregate_title(name)}{direction}, with simultaneous {level}s"
     order = data.get_column("run").to_list()
     bands = {"type": "band", "paddingInner": 0, "paddingOuter": 0}
     y = draw.axis(
@@ -469,28 +470,13 @@ def leaderboard(
         NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]}
     )
     shade = {"x": 0, "x2": "width", "color": PALETTE[0], "opacity": 0.1}
-    ends = {"x": draw.with_field(x, drawn["low"]), "x2": drawn["high"]}
+    ends = {"x": draw.with_field(x, low), "x2": high}
     layers = [
         draw.layer("rect", shade, where="datum.best", y=y),
         draw.layer("rule", {"strokeWidth": 2}, where=draw.HAS_INTERVAL, **ends, **both),
         draw.layer("point", {"filled": True, "size": 64, "opacity": 1}, x=x, **both),
     ]
-    level = draw.confidence_text(data.get_column("confidence"))
-    direction = _direction(name, data)
-    title = f"{draw.mean_title(name, capital=True)}{direction}, with {level}s"
-    if kind == "ranks":
-        title = f"Ranks by {draw.aggregate_title(name)}{direction}, with simultaneous {level}s"
-    notes = [draw.counted(data.get_column("queries"))]
-    if data.get_column("best").any():
-        notes.append("shaded: no run is significantly better")
-    subtitle = [" · ".join(filter(None, notes))]
+    shaded = "shaded: no run is significantly better" if data.get_column("best").any() else ""
+    notes = filter(None, (draw.counted(data.get_column("queries")), shaded))
     height = max(56, _BOARD_STEP * data.height)
-    return draw.layered(data, layers, title=title, subtitle=subtitle, height=height)
-
-
-def _direction(name: str, data: pl.DataFrame) -> str:
-    """Return what a title says of the direction, which the ranks show if the name does not."""
-    means = data.sort("rank", maintain_order=True).get_column("mean").drop_nulls()
-    if not direction_of(name) and len(means) and means[0] < means[-1]:
-        return " (lower is better)"
-    return direction_note(name)
+    return draw.layered(data, layers, title=title, subtitle=[" · ".join(notes)], height=height)

@@ -14,8 +14,7 @@ from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.names import direction_note
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.run_styles import HIGHER, LOWER, NEUTRAL, Runs, groups, label_of, labeled
-from polars_rank.stats.run_pairs import is_run
-from polars_rank.stats.value_columns import Variable, check_run, unknown_run, variables
+from polars_rank.stats.value_columns import Variable, check_run, is_run, unknown_run, variables
 from polars_rank.stats.values import UNDEFINED, Values
 
 if TYPE_CHECKING:

@@ -92,9 +92,9 @@ def _charts(
     """Yield the kind, run and drawing function of each chart of a metric."""
     name = output_name(metric)
     colors = colors_of(evidence, question) if question.run is not None else None
-    options: dict[str, Any] = {
-        "run": question.run, "baseline": question.baseline, "colors": colors
-    }  # fmt: skip
+    options: dict[str, Any] = {"run": question.run, "colors": colors}
+    of_slices = {**options, "n": _MAX_SLICES}
+    options["baseline"] = question.baseline
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
     if len(runs) <= _MAX_DISTRIBUTIONS:
@@ -103,15 +103,11 @@ def _charts(
         if question.baseline is not None and question.slices:
             tables = [each for each in (evidence.comparison, evidence.slices) if each is not None]
             rows = question.of_runs(pl.concat(tables, how="diagonal").lazy(), [run])
-            of_slices: dict[str, Any] = {"run": question.run, "colors": colors, "n": _MAX_SLICES}
             yield "slices", str(number), partial(plot.slices, rows, metric, **of_slices)
         pair = question.of_runs(values, [runs[0], run])
         if len(runs) > _MAX_DISTRIBUTIONS:
-            yield (
-                "distribution",
-                str(number),
-                partial(plot.distribution, pair, metric, **options),
-            )
+            draw = partial(plot.distribution, pair, metric, **options)
+            yield "distribution", str(number), draw
         if question.baseline is not None:
             draw = partial(plot.differences, pair, metric, query=question.queries, **options)
             yield "differences", str(number), draw

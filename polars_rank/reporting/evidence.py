@@ -26,8 +26,8 @@ from polars_rank.reporting.query_changes import selected_queries
 from polars_rank.reporting.question import DEFINED, names_of
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.rows import rows_of_runs
-from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import SUMMARY, Summary, summarize
+from polars_rank.stats.value_columns import is_run
 from polars_rank.stats.values import Values
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from polars_rank.gates.rules import read_rules
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
-from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import SUMMARY
-from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.value_columns import check_run, is_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

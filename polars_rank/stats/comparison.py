@@ -13,8 +13,8 @@ from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT
 from polars_rank.stats.inference import NONE, Inference
-from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
-from polars_rank.stats.rows import Rows, rows_of_pairs
+from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn, returning
+from polars_rank.stats.rows import ResultRows, rows_of_pairs
 from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
@@ -61,7 +61,7 @@ class Comparison(Summary):
     """The estimates of differences of several rows."""
 
     def __init__(
-        self, rows: Rows, confidence: float, margin: Margin = NO_MARGIN, *,
+        self, rows: ResultRows, confidence: float, margin: Margin = NO_MARGIN, *,
         correction: bool = True, repeated: bool = False, min_queries: int = 0,
     ) -> None:  # fmt: skip
         lower = rows.source.lower_is_better
@@ -342,8 +342,10 @@ def compare(
     are 0 or 1, otherwise the t test with Hall's correction for skewness. Few queries have bounds
     that hold for any distribution on the range of the metric, or no interval if it is unknown.
     Intervals and p-values are corrected for the rows of a group, and of its slices: with `by`, each
-    group is right with probability `confidence`, not all together. The page "How statistics are
-    computed" of the guide has the tests, the correction and the references.
+    group is right with probability `confidence`, not all together. The correction simulates the
+    correlations of the rows, with a fixed seed and 8,192 draws (fewer above 256 rows): a corrected
+    p-value of 0.05 has a standard error of at most 0.0005 for 10 rows, and 0.001 for 100. The page
+    "How statistics are computed" of the guide has the tests, the correction and the references.
     """
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
@@ -371,7 +373,7 @@ def compare(
     return source.result(COMPARISON, comparison, pairs=True, details=details, features=features)
 
 
-def _warn_of_missing(rows: Rows) -> None:
+def _warn_of_missing(rows: ResultRows) -> None:
     """Warn of queries that are not compared."""
     source, queries, missing = rows.source, rows.estimate.n, rows.count("missing")
     whole = np.array([key.slice is None for key in rows.keys], dtype=bool)

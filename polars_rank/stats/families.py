@@ -9,7 +9,7 @@ never below p, and never above Bonferroni's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from polars_rank.stats._arrays import Array, np, special
 
@@ -145,8 +145,8 @@ def family_of(size: int, units: int, influences: Callable[[Array], Sequence[Arra
 
         return Family(size, columns)
     products = np.zeros((size, size))
-    for rows in _blocks(units):
-        part = scaled(np.arange(size), rows)
+    for start in range(0, units, _BLOCK):  # blocks fit into the cache
+        part = scaled(np.arange(size), slice(start, start + _BLOCK))
         products += part.T @ part
     products[lone, lone] += 1.0
     # Unlike other roots of a matrix, this symmetric one depends continuously on it, so rounding
@@ -154,9 +154,3 @@ def family_of(size: int, units: int, influences: Callable[[Array], Sequence[Arra
     values, vectors = np.linalg.eigh((products + products.T) / 2)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return Family(size, lambda places: root[:, places])
-
-
-def _blocks(size: int) -> Iterator[slice]:
-    """Yield the rows that are added at once, so that they fit into the cache."""
-    for start in range(0, size, _BLOCK):
-        yield slice(start, start + _BLOCK)

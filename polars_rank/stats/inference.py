@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,12 +97,7 @@ class Inference:
 
         The methods are those of `at` for these levels.
         """
-        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
-        low, high = np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)
-        for method, bounds in _BOUNDS.items():
-            rows = self.method == method
-            if rows.any():
-                low[rows], high[rows] = bounds(self[rows], alpha[rows])
+        low, high = self._by_method(_BOUNDS, alpha)
         return np.maximum(low, self.low), np.minimum(high, self.high)
 
     def p_values(self, base: float = math.nan) -> Array:
@@ -111,12 +106,8 @@ class Inference:
         The methods are those of `at` for the levels of the intervals. `base` is the α for which a
         confidence sequence is narrowest.
         """
-        result = np.full(self.method.shape, np.nan)
-        for method, test in _TESTS.items():
-            rows = self.method == method
-            if rows.any():
-                result[rows] = test(self[rows], base)
-        return result
+        p_values: Array = self._by_method(_TESTS, base)[0]
+        return p_values
 
     def relative_bounds(self, alpha: Array) -> tuple[Array, Array]:
         """Return the intervals of differences relative to the size of the baseline's mean.
@@ -124,26 +115,26 @@ class Inference:
         A ratio r is inside if the test of `bounds` does not reject that difference - r · baseline
         has the mean 0. NaN if all ratios on a side are inside: the baseline's mean may be 0.
         """
-        e = self.estimate
-        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
-        ratio = e.mean / np.abs(e.base)
-        found = np.full((2, len(ratio)), np.nan)
-        is_bounded, known = self.method == BOUNDED, (self.method != NONE) & np.isfinite(ratio)
-        for rows, ends in ((known & is_bounded, _bounded_ratios), (known & ~is_bounded, _ratios)):
-            if rows.any():
-                found[:, rows] = ends(self[rows], ratio[rows], alpha[rows])
-        return found[0], found[1]
+        ratio = self.estimate.mean / np.abs(self.estimate.base)
+        known = np.isfinite(ratio)
+        low, high = np.full((2, len(ratio)), np.nan)
+        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), known.shape)[known]
+        low[known], high[known] = self[known]._by_method(_RATIOS, ratio[known], alpha)
+        return low, high
 
-    def _distance(self, ratio: Array, alpha: Array) -> Array:
-        """Return how far the tests are from rejecting differences of ratios to the baseline's mean.
+    def _by_method(self, functions: Mapping[str, Any], *numbers: Array) -> Array:
+        """Return two numbers for each row by the function of its method; NaN if it has none.
 
-        It is the quantile minus the statistic of difference - ratio · baseline.
+        A function that returns one number for each row has it twice.
         """
-        found = np.zeros(ratio.shape)
-        for method, distance in _DISTANCES.items():
+        found = np.full((2, len(self.method)), np.nan)
+        given = [
+            np.broadcast_to(np.asarray(each, dtype=float), found.shape[1:]) for each in numbers
+        ]
+        for method, function in functions.items():
             rows = self.method == method
             if rows.any():
-                found[rows] = distance(self[rows], ratio[rows], alpha[rows])
+                found[:, rows] = function(self[rows], *(each[rows] for each in given))
         return found
 
 
@@ -154,11 +145,11 @@ def _ratios(rows: Inference, ratio: Array, alpha: Array) -> list[Array]:
     for side in (-1, 1):
         step = side * first
         for _ in range(_DOUBLINGS):
-            kept = rows._distance(ratio + step, alpha) >= 0
+            kept = rows._by_method(_DISTANCES, ratio + step, alpha)[0] >= 0
             if not kept.any():
                 break
             step = np.where(kept, 2 * step, step)
-        end = _ends(lambda q: rows._distance(q, alpha), ratio, ratio + step)
+        end = _ends(lambda q: rows._by_method(_DISTANCES, q, alpha)[0], ratio, ratio + step)
         found.append(np.where(kept, np.nan, end))
     return found
 
@@ -216,7 +207,7 @@ def _t_size(rows: Inference) -> Array:
     return np.maximum(np.fmin(size, of_hall), 0.0)
 
 
-def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
+def _t_p_values(rows: Inference, _: Array) -> Array:
     return two_sided(rows.estimate.degrees, _t_size(rows))
 
 
@@ -299,7 +290,7 @@ def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     return np.where(np.isnan(q), np.nan, low), np.where(np.isnan(q), np.nan, high)
 
 
-def _tango_p_values(rows: Inference, _: float = math.nan) -> Array:
+def _tango_p_values(rows: Inference, _: Array) -> Array:
     score = _tango_score(rows, np.zeros(()))
     return two_sided(rows.estimate.share_degrees, np.abs(score))
 
@@ -320,45 +311,36 @@ def _tango_distance(rows: Inference, ratio: Array, alpha: Array) -> Array:
     return quantile(rows.estimate.share_degrees, 1 - alpha / 2) - np.abs(score)
 
 
-def _each(rows: Inference) -> Any:
+def _each_sample(rows: Inference) -> Iterator[tuple[Array, Array | None, float, float]]:
     """Yield the values of each bounded row, their weights, and the ends of their range."""
-    for sample, low, high in zip(rows.estimate.sample, rows.low, rows.high, strict=True):
-        values, weights = sample
-        yield values, weights, float(low), float(high)
+    for (values, weights), low, high in zip(rows.estimate.sample, rows.low, rows.high, strict=True):
+        yield values[0] if values.ndim > 1 else values, weights, float(low), float(high)
 
 
-def _bounded_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
-    found = [
-        bounded.bounds(values[0] if values.ndim > 1 else values, weights, low, high, float(level))
-        for (values, weights, low, high), level in zip(_each(rows), alpha, strict=True)
-    ]
-    low, high = np.array(found).T
-    return low, high
+def _bounded_bounds(rows: Inference, alpha: Array) -> Array:
+    samples = zip(_each_sample(rows), alpha, strict=True)
+    return np.array([bounded.bounds(*sample, float(level)) for sample, level in samples]).T
 
 
-def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
-    return np.array(
-        [
-            bounded.two_sided(values[0] if values.ndim > 1 else values, *others)
-            for values, *others in _each(rows)
-        ]
-    )
+def _bounded_p_values(rows: Inference, _: Array) -> Array:
+    return np.array([bounded.two_sided(*sample) for sample in _each_sample(rows)])
 
 
-def _bounded_ratios(rows: Inference, ratio: Array, alpha: Array) -> list[list[float]]:
+def _bounded_ratios(rows: Inference, ratio: Array, alpha: Array) -> Array:
     """Return the bounds of ratios by tests of the values difference - ratio · baseline."""
-    signs = np.sign(rows.estimate.base)
-    return [
-        [
-            bounded.ratio_bound(
-                values[0], values[1], weights, (start, start + high), mean, sign, side, level / 2
-            )
-            for (values, weights, _, high), start, sign, mean, level in zip(
-                _each(rows), rows.start, signs, ratio, alpha, strict=True
-            )
-        ]
-        for side in (-1, 1)
-    ]  # fmt: skip
+    e, found = rows.estimate, []
+    for (values, weights), start, high, *numbers in zip(
+        e.sample, rows.start, rows.high, ratio, np.sign(e.base), alpha / 2, strict=True
+    ):
+        mean, sign, tail = numbers
+        ends = start, start + float(high)
+        found.append(
+            [
+                bounded.ratio_bound(*values, weights, ends, mean, sign, side, tail)
+                for side in (-1, 1)
+            ]
+        )
+    return np.array(found).T
 
 
 def rho_squared(alpha: Array) -> Array:
@@ -380,7 +362,7 @@ def _sequence_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     return e.mean - width * e.error, e.mean + width * e.error
 
 
-def _sequence_p_values(rows: Inference, base: float) -> Array:
+def _sequence_p_values(rows: Inference, base: Array) -> Array:
     """Return the smallest α at which the sequence whose ρ is best for `base` excludes 0."""
     e = rows.estimate
     ahead = e.share_units * rho_squared(base)
@@ -402,3 +384,4 @@ _TESTS: dict[str, Any] = {
     SEQUENCE: _sequence_p_values,
 }  # fmt: skip
 _DISTANCES: dict[str, Any] = {T: _t_distance, TANGO: _tango_distance, SEQUENCE: _sequence_distance}
+_RATIOS: dict[str, Any] = {**dict.fromkeys(_DISTANCES, _ratios), BOUNDED: _bounded_ratios}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from polars_rank.stats.comparison import MANY_MISSING
 from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
 from polars_rank.stats.families import family_of
 from polars_rank.stats.inference import NONE, Inference
-from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
+from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.summary import METHOD
 from polars_rank.stats.value_columns import warn_of_directions
 from polars_rank.stats.values import LOW, PLACE, Group, Key, Values
@@ -260,55 +260,40 @@ def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
     )
 
 
-class _Pairs(NamedTuple):
-    """All pairs of runs, as arrays."""
+def _tested_pairs(
+    values: Array, facts: Facts, alpha: float, *, is_weighted: bool, **units: Any
+) -> Iterator[tuple[Array, ...]]:
+    """Yield blocks of pairs of runs, given a row of values for each: the two runs, and the test.
 
-    run: Array
-    other: Array
-    difference: Array
-    p_value: Array
-    #: Whether all differences are 0, there is no test, and too few queries differ.
-    is_equal: Array
-    is_none: Array
-    is_same: Array
+    The test has the difference, the p-value by the method of the level 1 - `alpha`, and whether all
+    differences are 0, there is no test, and too few queries differ.
+    """
+    number = len(values)
+    step = max(_ELEMENTS // values.shape[1], 1)
+    for other, start in ((i, j) for i in range(number) for j in range(i + 1, number, step)):
+        block = values[start : start + step] - values[other]
+        estimate, _, _ = Estimate.of(block, facts, is_difference=True, **units)
+        inference = Inference.of(
+            estimate, [facts] * len(block), is_difference=True, is_weighted=is_weighted
+        )
+        is_equal = (estimate.error == 0) & (estimate.mean == 0)
+        yield (
+            np.arange(start, start + len(block)), np.full(len(block), other), estimate.mean,
+            inference.at(alpha).p_values(), is_equal, (inference.method == NONE) & ~is_equal,
+            estimate.is_same & ~is_equal,
+        )  # fmt: skip
 
-    @classmethod
-    def of(
-        cls, values: Array, facts: Facts, alpha: float, *, is_weighted: bool, **units: Any
-    ) -> _Pairs:
-        """Return the pairs of runs at the level 1 - `alpha`, given a row of values for each."""
-        number, found = len(values), []
-        step = max(_ELEMENTS // values.shape[1], 1)
-        starts = ((i, j) for i in range(number) for j in range(i + 1, number, step))
-        for other, start in starts:
-            block = values[start : start + step] - values[other]
-            estimate, _, _ = Estimate.of(block, facts, is_difference=True, **units)
-            inference = Inference.of(
-                estimate, [facts] * len(block), is_difference=True, is_weighted=is_weighted
-            )
-            is_equal = (estimate.error == 0) & (estimate.mean == 0)
-            found.append((
-                np.arange(start, start + len(block)), np.full(len(block), other), estimate.mean,
-                inference.at(alpha).p_values(), is_equal, (inference.method == NONE) & ~is_equal,
-                estimate.is_same & ~is_equal,
-            ))  # fmt: skip
-        return cls(*map(np.concatenate, zip(*found, strict=True)))
 
-    def corrected(self, influence: Array) -> Array:
-        """Return the corrected p-values, given the influence values of units on each run."""
-        p_values = self.p_value.copy()
-        tested = np.flatnonzero(~self.is_equal & ~self.is_none)
-        runs, others = self.run[tested], self.other[tested]
-        if influence.shape[1] > max(len(influence), _MOST_UNITS):
-            roots, vectors = np.linalg.eigh(influence @ influence.T)
-            influence = (vectors * np.sqrt(np.maximum(roots, 0.0))) @ vectors.T
-        if len(tested):
-            family = family_of(
-                len(tested), influence.shape[1],
-                lambda places: influence[runs[places]] - influence[others[places]],
-            )  # fmt: skip
-            p_values[tested] = family.corrected(p_values[tested])
-        return p_values
+def _corrected(p_values: Array, runs: Array, others: Array, influence: Array) -> Array:
+    """Return corrected p-values of pairs, given the influence values of units on each run."""
+    if influence.shape[1] > max(len(influence), _MOST_UNITS):
+        roots, vectors = np.linalg.eigh(influence @ influence.T)
+        influence = (vectors * np.sqrt(np.maximum(roots, 0.0))) @ vectors.T
+    family = family_of(
+        len(runs), influence.shape[1],
+        lambda places: influence[runs[places]] - influence[others[places]],
+    )  # fmt: skip
+    return family.corrected(p_values)
 
 
 def _board(
@@ -318,8 +303,8 @@ def _board(
     source, runs = group.source, [*group.aligned]
     [(name, is_lower)] = source.lower_is_better.items()
     rows, number = [*group.aligned.values()], len(runs)
-    for run, of_run in zip(runs, rows, strict=True):
-        group.check_equal(rows[0], of_run, runs[0], run)
+    for name_of_run, of_run in zip(runs, rows, strict=True):
+        group.check_equal(rows[0], of_run, runs[0], name_of_run)
     values, is_weighted = group.column(name)[np.stack(rows)], source.weight is not None
     units: dict[str, Any] = {
         key: None if each is None else each[rows[0]]
@@ -331,27 +316,33 @@ def _board(
     own, influence, _ = Estimate.of(values, facts, **units)
     summary = Inference.of(own, [facts] * number, is_difference=False, is_weighted=is_weighted)
     of_pair = (1 - confidence) / max(number * (number - 1) / 2, 1)
-    pairs = _Pairs.of(values, facts, of_pair, is_weighted=is_weighted, **units)
-    is_found = pairs.corrected(influence) < 1 - confidence
-    is_better = pairs.difference < 0 if is_lower else pairs.difference > 0
+    blocks = _tested_pairs(values, facts, of_pair, is_weighted=is_weighted, **units)
+    run, other, difference, p_values, is_equal, is_none, is_same = map(
+        np.concatenate, zip(*blocks, strict=True)
+    )
+    tested = np.flatnonzero(~is_equal & ~is_none)
+    if len(tested):
+        p_values[tested] = _corrected(p_values[tested], run[tested], other[tested], influence)
+    is_found = p_values < 1 - confidence
+    is_better = difference < 0 if is_lower else difference > 0
     better = np.zeros((number, number), dtype=bool)
-    better[pairs.run, pairs.other] = is_found & is_better
-    better[pairs.other, pairs.run] = is_found & ~is_better
+    better[run, other] = is_found & is_better
+    better[other, run] = is_found & ~is_better
     size = np.where(np.isnan(own.mean), -np.inf, -own.mean if is_lower else own.mean)
     # Means that differ by a rounding error share a rank.
     tolerance = ROUNDING * np.abs(own.mean[~np.isnan(own.mean)]).max(initial=0.0)
     rank = 1.0 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
     order = np.argsort(rank, kind="stable")
     worse_than, better_than = better.sum(axis=0).astype(float), better.sum(axis=1).astype(float)
-    too_few = pairs.is_none | (pairs.is_same & ~is_found)
-    if too_few.any() and (too_few | pairs.is_equal).all():
+    too_few = is_none | (is_same & ~is_found)
+    if too_few.any() and (too_few | is_equal).all():
         what = "clusters" if source.cluster else "queries"
         warn(
             f"too few {what} in {name!r} ({own.units[0]:.0f}), or too few that differ: they do not "
             "show which runs are better on others, so there are no ranks"
         )
         rank = worse_than = better_than = np.full(number, np.nan)
-    elif pairs.is_none.any():
+    elif is_none.any():
         warn(
             f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
             "and count as not significantly different"

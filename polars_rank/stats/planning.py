@@ -15,8 +15,8 @@ from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import np
 from polars_rank.stats.designs import MOST, Design, Width, effect_interval, spread_interval, whole
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, ROUNDING
-from polars_rank.stats.results import COUNT, ResultColumn, returning
-from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
+from polars_rank.stats.result_columns import COUNT, ResultColumn, returning
+from polars_rank.stats.rows import ResultRows, rows_of_pairs, rows_of_runs
 from polars_rank.stats.value_columns import check_run
 from polars_rank.stats.values import Key, Values
 
@@ -215,7 +215,7 @@ def _checked_widths(width: Any, n: Any, difference: Any, cluster: Any) -> list[i
 
 
 def _powers(
-    rows: Rows, design: Design, difference: float | None, comparisons: Sequence[int]
+    rows: ResultRows, design: Design, difference: float | None, comparisons: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     """Yield the power of each row, and the numbers of queries that it needs."""
     e = rows.estimate
@@ -248,7 +248,7 @@ def _powers(
         yield {**row, **dict(zip(names, solution, strict=True))}
 
 
-def _kurtosis(rows: Rows, changed: Any, skewness: Any) -> Any:
+def _kurtosis(rows: ResultRows, changed: Any, skewness: Any) -> Any:
     """Return an upper estimate of the kurtosis of the differences, of which a share is not 0.
 
     Differences that are not 0 count as Laplace distributed, with a kurtosis of 6; skewed ones have

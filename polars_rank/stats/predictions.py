@@ -11,8 +11,8 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import ONE_UNIT, Estimate, Facts, two_sided
-from polars_rank.stats.results import COUNT, ResultColumn
-from polars_rank.stats.rows import Rows, outcomes
+from polars_rank.stats.result_columns import COUNT, ResultColumn
+from polars_rank.stats.rows import ResultRows, outcomes
 from polars_rank.stats.values import Group, Key
 
 #: Prefix of columns of values by people, beside predicted ones. Without a name, whether people
@@ -101,7 +101,11 @@ def predicted(
 
 
 def rows_of_predictions(
-    rows: Rows, group: Group, facts: Mapping[str, Facts], pairs: Sequence[Any] | None, baseline: Any
+    rows: ResultRows,
+    group: Group,
+    facts: Mapping[str, Facts],
+    pairs: Sequence[Any] | None,
+    baseline: Any,
 ) -> None:
     """Add a row for each metric and run, or with a baseline for each pair of runs, of a group."""
     is_human, weights = group.column(HUMAN) == 1, group.weights

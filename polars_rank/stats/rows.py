@@ -11,7 +11,7 @@ from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import Estimate, Facts
 from polars_rank.stats.families import Family, Influences
 from polars_rank.stats.inference import NONE, Inference
-from polars_rank.stats.results import labels
+from polars_rank.stats.result_columns import labels
 from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Rows:
+class ResultRows:
     """The rows of a result, and the families whose intervals hold together."""
 
     source: Values
@@ -108,9 +108,9 @@ class Rows:
         return made, p_values, levels, comparisons
 
 
-def rows_of_runs(source: Values) -> Rows:
+def rows_of_runs(source: Values) -> ResultRows:
     """Return a row for each group, metric and run, and for each of its slices."""
-    rows = Rows(source)
+    rows = ResultRows(source)
     facts, groups = source.facts_and_groups()
     for group in groups:
         if source.query:
@@ -139,12 +139,12 @@ def parts(
         yield key._replace(slice=name, value=text), places, number
 
 
-def rows_of_pairs(source: Values, baseline: Any = None, *, is_relative: bool = False) -> Rows:
+def rows_of_pairs(source: Values, baseline: Any = None, *, is_relative: bool = False) -> ResultRows:
     """Return a row for each group, metric and pair of runs, and for each of its slices.
 
     Without a baseline, each run is compared with each earlier one in sorted order.
     """
-    rows = Rows(source)
+    rows = ResultRows(source)
     facts, groups = source.facts_and_groups()
     pairs = source.compared(groups, baseline)
     for group in groups:

@@ -13,8 +13,8 @@ from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, UNEQUAL, Estimate
 from polars_rank.stats.inference import NONE, Inference, T
-from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
-from polars_rank.stats.rows import Rows, rows_of_runs
+from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn, returning
+from polars_rank.stats.rows import ResultRows, rows_of_runs
 from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class Summary:
     """The estimates of several rows: means, or differences of means."""
 
     def __init__(
-        self, rows: Rows, confidence: float, *, repeated: bool = False, differences: bool = False,
-        known: Array = True,
+        self, rows: ResultRows, confidence: float, *, repeated: bool = False,
+        differences: bool = False, known: Array = True,
     ) -> None:  # fmt: skip
         self.rows = rows
         self.confidence = confidence

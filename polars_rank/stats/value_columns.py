@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import used_twice
+from polars_rank._params import OWN, used_twice
+from polars_rank.checks import with_check
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
@@ -16,6 +17,10 @@ from polars_rank.metrics.names import bounds_of, direction_of, listed, lower_is_
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
+
+_RUNS, _EXISTS = OWN + "runs", OWN + "there"
+#: The number of runs that a message names.
+_FIRST_RUNS = 10
 
 
 class Variable(NamedTuple):
@@ -52,10 +57,35 @@ def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
 
 def unknown_run(run: str, runs: Sequence[Any], parameter: str, value: Any) -> DataError:
     """Return the error for a run that a parameter names and the column of runs does not have."""
-    available = ", ".join(map(repr, runs[:10])) + (", ..." if len(runs) > 10 else "")
+    available = ", ".join(map(repr, runs[:_FIRST_RUNS]))
+    available += ", ..." if len(runs) > _FIRST_RUNS else ""
     return DataError(
         f"run {value!r} (`{parameter}`) not found in the column {run!r}; available: {available}"
     )
+
+
+def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:
+    """Return whether a row belongs to a run."""
+    is_category = is_text(dtype) and dtype != pl.String
+    column = pl.col(run).cast(pl.String) if is_category else pl.col(run)
+    return column.eq_missing(pl.lit(name))
+
+
+def with_known_baseline(
+    results: pl.LazyFrame, log: pl.LazyFrame, run: str, dtype: pl.DataType, baseline: Any
+) -> pl.LazyFrame:
+    """Return the results; collecting them raises if the log has no row of the baseline."""
+    # Polars would hold the whole column for `pl.col(run).unique()`.
+    exists = is_run(run, dtype, baseline).any()
+    first = pl.col(run).sort().head(_FIRST_RUNS + 1).implode()
+    runs = log.select(run).unique().select(exists.alias(_EXISTS), first.alias(_RUNS))
+
+    def check(rows: pl.DataFrame) -> None:
+        names = [name for row in rows.get_column(_RUNS) for name in row]
+        if names and not rows.get_column(_EXISTS).all():
+            raise unknown_run(run, names, "baseline", baseline)
+
+    return with_check(results, runs, check)
 
 
 def variables(

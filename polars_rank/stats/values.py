@@ -20,7 +20,7 @@ from polars_rank.errors import DataError, Finding, number_of, warn
 from polars_rank.frames.tables import collected, own_name, schema_of
 from polars_rank.stats._arrays import Array, np, require_scipy
 from polars_rank.stats.estimate import LARGE, Estimate, Facts
-from polars_rank.stats.results import ResultColumn, deferred, series_of
+from polars_rank.stats.result_columns import ResultColumn, deferred, series_of
 from polars_rank.stats.value_columns import Variable, unknown_run, variables
 
 if TYPE_CHECKING:
