@@ -14,13 +14,13 @@ import polars as pl
 
 from polars_rank._params import positive, public
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conformance.choices import ALTERNATIVES, change_text, changes, words
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
 from polars_rank.conformance.functions import Signature, check_target, has_ties, reordered
 from polars_rank.conformance.processes import Imported, Local, Process
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
 from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Finding, Referee
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
+from polars_rank.definitions import ALTERNATIVES, change_text, changes, words
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import naming, read
@@ -308,13 +308,12 @@ class _Run:
         A case contradicts a choice if the definition explains it with the choice of the base only.
         """
         fit, choices = self._best
-        base = fit.choices(self.base)
         while contradicted := [
-            key for key, other in base.items()
+            key for key, other in fit.base.items()
             if choices[key] != other
             and not fit.explained({**choices, key: other}) < fit.explained(choices)
         ]:  # fmt: skip
-            choices = {**choices, contradicted[0]: base[contradicted[0]]}
+            choices = {**choices, contradicted[0]: fit.base[contradicted[0]]}
         return choices
 
     def _is_contradicted(self, key: str) -> bool:
@@ -377,7 +376,7 @@ class _Run:
             and (values := self.fit.alternatives(self.choices, key))
         }
         return Referee(
-            name, self._metric, str(self.signature), own, [each.name for each in presets],
+            name, self._metric, str(self.signature), own, presets,
             len(self.asked) - len(explained),
             pl.DataFrame(findings, schema=SCHEMA, orient="row"), self._table(), self.left_out,
         )  # fmt: skip
@@ -520,9 +519,8 @@ class _Run:
             if outcome.kind == "value" and place not in self.explained and self._has_penalty(case)
         }
         yield from self._found("convention", penalties if self.explained else {}, severity)
-        base = self.fit.choices(self.base)
         for key, own in self.choices.items():
-            other = base.get(key)
+            other = self.fit.base.get(key)
             if own == other:
                 continue
             changed = {**self.choices, key: other}

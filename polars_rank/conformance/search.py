@@ -12,22 +12,20 @@ import polars as pl
 
 from polars_rank._params import OWN, free
 from polars_rank.conformance.batch import KEPT, computes, documents, is_retrieved, values
-from polars_rank.conformance.choices import ALTERNATIVES, change_text
 from polars_rank.conformance.given import GROUP, LOWEST_TOLERANCE, OTHER, Given
-from polars_rank.conformance.library import VALUE, definition_of, values_under
 from polars_rank.conformance.reference import METRICS
+from polars_rank.conventions import Conventions
+from polars_rank.definitions import ALTERNATIVES, Definition, change_text, one_metric
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, grouped
 from polars_rank.evaluation.stages import JUDGED, RETRIEVED
-from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.frames.tables import lazy
 from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from polars_rank.metrics.metric import Metric
 
 #: Choices about means, which have no effect on the metric of a query.
 _OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
@@ -109,10 +107,10 @@ class Effects(NamedTuple):
         return plain
 
 
-class Definition(NamedTuple):
-    """A metric with the choices that define its mean."""
+class Candidate(NamedTuple):
+    """A definition with changes, which may be choices that only other tools have."""
 
-    metric: Metric
+    definition: Definition
     choices: Mapping[str, Any]
     #: The choices that differ from the presets.
     changes: Mapping[str, Any]
@@ -120,8 +118,8 @@ class Definition(NamedTuple):
     #: The conventions and choices of the caller, or a preset.
     given: Mapping[str, Any]
 
-    def but(self, changes: Mapping[str, Any]) -> Definition:
-        """Return the definition with other choices."""
+    def but(self, changes: Mapping[str, Any]) -> Candidate:
+        """Return the candidate with other choices."""
         return self._replace(
             choices={**self.choices, **changes}, changes={**self.changes, **changes}
         )
@@ -142,7 +140,7 @@ class Definition(NamedTuple):
 class _Found(NamedTuple):
     """A definition with its largest difference from a given number."""
 
-    definition: Definition
+    definition: Candidate
     column: str
     deviation: float | None
     fits: bool
@@ -153,15 +151,14 @@ class Search:
 
     def __init__(
         self,
-        log: pl.LazyFrame,
+        log: Log,
         rankings: pl.DataFrame,
         lists: pl.DataFrame,
-        ids: pl.DataType | None,
-        options: Mapping[str, Any],
         given: Given,
     ) -> None:
-        self.ids: pl.DataType | None = ids
-        self._log, self._options, self._given = log, options, given
+        doc = log.columns.doc
+        self.ids: pl.DataType | None = None if doc is None else log.columns.schema[doc]
+        self._log, self._given = log, given
         self._keys, self._rows = rankings.columns, documents(lists)
         self.effects: Effects = Effects.of(self._rows)
         sets = _query_sets(self._rows, self.effects)
@@ -179,22 +176,16 @@ class Search:
     @classmethod
     def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
         """Return the search on a log for the numbers of the parameter `value`."""
-        log = lazy(frame, collects=True)
-        schema = schema_of(log)
-        read = Log.of(log, **options)
-        keys = read.columns.keys
-        free(keys, ("value", "other"))
-        given = Given.of(value, read, metric)
-        read = replace(read, repeated=pl.lit(value=False))
-        roles = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
+        log = Log.of(lazy(frame, collects=True), **options)
+        free(log.columns.keys, ("value", "other"))
+        given = Given.of(value, log, metric)
+        read = replace(log, repeated=pl.lit(value=False))
+        roles = ["score", "label", *([] if log.columns.doc is None else ["doc"])]
         table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
-        ids = None if read.columns.doc is None else schema[read.columns.doc]
-        search = cls(
-            read.table.select(*schema), table.select(read.keys.named), table.select(roles), ids,
-            {**options, "by": None, "run": None, "query": keys}, given,
-        )  # fmt: skip
+        search = cls(log, table.select(log.keys.named), table.select(roles), given)
         if search.effects.copies:  # scores and labels in different copies are an error
-            evaluate(search._log, "num_retrieved", duplicates="max", **search._options).collect()
+            kept = Conventions(duplicates="max")
+            values_under(log, [Definition.of(one_metric("num_retrieved"), kept)])
         return search
 
     @property
@@ -219,14 +210,14 @@ class Search:
         """Whether a definition fits."""
         return any(each.fits for each in self._found)
 
-    def treated(self, definition: Definition) -> Iterator[Definition]:
+    def treated(self, definition: Candidate) -> Iterator[Candidate]:
         """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
         if not self.effects.copies or definition.choices["duplicates"] != "error":
             yield definition
             return
         yield from (definition.but({"duplicates": each}) for each in TREATMENTS)
 
-    def add(self, definitions: Iterable[Definition]) -> None:
+    def add(self, definitions: Iterable[Candidate]) -> None:
         """Compare the values of definitions with the given numbers."""
         new = []
         columns = self._evaluate([each for each in definitions if self.effects.allow(each.choices)])
@@ -241,7 +232,7 @@ class Search:
             self._found.append(_Found(each, column, deviation, fits))
 
     def _deviations(
-        self, definitions: Sequence[tuple[Definition, str]]
+        self, definitions: Sequence[tuple[Candidate, str]]
     ) -> tuple[Sequence[float | None], Sequence[bool]]:
         """Return the largest differences from the given numbers, and whether the same values count.
 
@@ -274,27 +265,29 @@ class Search:
         ]
         return differences, [True] * len(differences)
 
-    def _evaluate(self, definitions: Sequence[Definition]) -> list[tuple[Definition, str]]:
+    def _evaluate(self, definitions: Sequence[Candidate]) -> list[tuple[Candidate, str]]:
         """Return definitions with the columns of their values, undefined ones as null.
 
-        Definitions that neither the library nor the reference has are left out.
+        Candidates that neither the library nor the reference has are left out.
         """
-        pairs: list[tuple[Any, Definition]] = []
+        pairs: list[tuple[Any, Candidate]] = []
         for each in definitions:  # those with equal values have equal keys
             own = {**self.effects.plain(each.choices), **_OF_MEANS}
             texts = sorted((choice, repr(value)) for choice, value in own.items())
-            pairs.append(((each.metric.function.__name__, *texts), each))
+            pairs.append(((each.definition.function, *texts), each))
         new = {key: each for key, each in pairs if key not in self._columns}
         names = {key: f"{OWN}{index}" for index, key in enumerate(new, len(self._columns))}
         batch, in_library = {}, {}
         for key, each in new.items():
-            self._columns[key], name = None, each.metric.function.__name__
-            if computes(name, each.choices):
-                batch[key] = name, each.choices
+            self._columns[key] = None
+            if computes(each.definition.function, each.choices):
+                batch[key] = each.definition.function, each.choices
             # No tool is known to have the mean over all orders of ties with other changes.
-            elif name not in METRICS or len(each.changes) < 2:
+            elif each.definition.function not in METRICS or len(each.changes) < 2:
+                changes = {**each.changes, **_OF_MEANS}
+                del changes["decimals"]
                 with suppress(ArgumentError):  # only other tools have the choice
-                    in_library[key] = definition_of(each.metric, {**each.choices, **_OF_MEANS})
+                    in_library[key] = each.definition.but(**changes)
         self._columns |= {key: names[key] for key in (*batch, *in_library)}
         columns = values(self._rows, [*batch.values()])
         columns.columns = [names[key] for key in batch]
@@ -304,9 +297,7 @@ class Search:
             .get_column(VALUE)
             .alias(names[key])
             for key, table in zip(
-                in_library,
-                values_under(self._log, in_library.values(), self._options),
-                strict=True,
+                in_library, values_under(self._log, [*in_library.values()]), strict=True
             )
         ]
         self._rankings = self._rankings.hstack(columns).hstack(of_library)
@@ -323,7 +314,7 @@ class Search:
         """Return the column that says which queries count."""
         return _name_of_set(self.effects.plain(choices), choices["query_set"])
 
-    def _counted(self, value: pl.Expr, definition: Definition) -> pl.Expr:
+    def _counted(self, value: pl.Expr, definition: Candidate) -> pl.Expr:
         """Return the values of queries as they enter a mean; null does not count."""
         choices = definition.choices
         if (number := _NUMBERS.get(choices["undefined"])) is not None:
@@ -332,14 +323,14 @@ class Search:
             value = value.round(choices["decimals"])
         return pl.when(self._query_set(choices)).then(value)
 
-    def _mean(self, counted: pl.Expr, definition: Definition) -> pl.Expr:
+    def _mean(self, counted: pl.Expr, definition: Candidate) -> pl.Expr:
         """Return the mean of values; null if undefined values make it null."""
         if definition.choices["undefined"] != "null":
             return counted.mean()
         included = pl.col(self._query_set(definition.choices))
         return pl.when(~(counted.is_null() & included).any()).then(counted.mean())
 
-    def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
+    def table(self, n: int, code: Callable[[Candidate], str | None]) -> pl.DataFrame:
         """Return the definitions that fit, or else the nearest ones."""
         distinct = self._distinct(n)
         given = self._rankings.get_column(OTHER)
