@@ -6,11 +6,13 @@ import copyreg
 import re
 import sys
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import FrameType
 
 __all__ = [
@@ -139,6 +141,8 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
     collect lazy results. There, every warning is shown; otherwise Python would attribute all of
     them to one line, and show only the first.
     """
+    if is_silent():
+        return
     _WARNINGS[0] += 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
@@ -154,6 +158,22 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
 
 #: The number of warnings so far.
 _WARNINGS = [0]
+_IS_SILENT = ContextVar("is_silent", default=False)
+
+
+def is_silent() -> bool:
+    """Return whether calls of this thread issue no warnings, and make plans that issue none."""
+    return _IS_SILENT.get()
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Issue no warnings, in this thread only: for values whose warnings were issued before."""
+    token = _IS_SILENT.set(True)
+    try:
+        yield
+    finally:
+        _IS_SILENT.reset(token)
 
 
 def number_of_warnings() -> int:

@@ -110,9 +110,8 @@ class Log:
     repeated: pl.Expr = _REPEATED
     remedy: str = DUPLICATES_REMEDY
     progress: bool = False
-    #: Whether the rows have passed the checks already, and whether checks may warn.
+    #: Whether the rows have passed the checks already.
     is_checked: bool = False
-    warns: bool = True
 
     @classmethod
     @public
@@ -255,7 +254,6 @@ class Log:
         elif columns.doc is not None:
             checks.append(duplicate_check(columns, repeated, remedy))
         checks += [*self.checks_of_others, *unnamed_checks(columns)]
-        checks = [check for check in checks if self.warns or not check.warns]
         return sorted(checks, key=lambda check: (check.warns, check.scope != "row"))
 
     def order(self, *, only_label: bool = False) -> Order:
