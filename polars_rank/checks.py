@@ -15,7 +15,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import run_number
-from polars_rank.errors import DataError, Finding, is_silent, warn
+from polars_rank.errors import RECORD, DataError, Finding, warn
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
@@ -104,8 +104,9 @@ def raise_failed(
     if not checks:
         return table.drop(FAILED)
     warned: set[tuple[int, int]] = set()  # pairs of execution of the plan and check
-    silent = is_silent()
-    warns = not silent and any(check.warns for check in checks)
+    # Plans run in threads of Polars, which have other contexts.
+    record = RECORD.get()
+    warns = any(check.warns for check in checks)
     flagged = table.with_columns(run_number().alias(_RUN)) if warns else table
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
@@ -123,10 +124,11 @@ def raise_failed(
                 if failing.can_be_counted and log is not None:
                     details = partial(findings, log, checks)
                 raise DataError(failing.message + where_text, details=details)
-            if not silent and (row[_RUN], number) not in warned:  # one warning for all batches
+            if (row[_RUN], number) not in warned:  # one warning for all batches
                 warned.add((row[_RUN], number))
                 where_text = f"; as in {where}" if where else ""
-                warn(failing.message + where_text)
+                if record is None:
+                    warn(failing.message + where_text)
         return batch
 
     checked = flagged.map_batches(check, validate_output_schema=False, streamable=True)

@@ -141,7 +141,9 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
     collect lazy results. There, every warning is shown; otherwise Python would attribute all of
     them to one line, and show only the first.
     """
-    if is_silent():
+    record = RECORD.get()
+    if record is not None:
+        record.append(kind(message))
         return
     _WARNINGS[0] += 1
     frame: FrameType | None = sys._getframe(1)
@@ -158,22 +160,19 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
 
 #: The number of warnings so far.
 _WARNINGS = [0]
-_IS_SILENT = ContextVar("is_silent", default=False)
-
-
-def is_silent() -> bool:
-    """Return whether calls of this thread issue no warnings, and make plans that issue none."""
-    return _IS_SILENT.get()
+#: The warnings that are recorded in this context, instead of being issued.
+RECORD: ContextVar[list[RankWarning] | None] = ContextVar("RECORD", default=None)
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
-    """Issue no warnings, in this thread only: for values whose warnings were issued before."""
-    token = _IS_SILENT.set(True)
+def recorded_warnings() -> Iterator[list[RankWarning]]:
+    """Record the warnings of a block, and of the plans that are built in it."""
+    record: list[RankWarning] = []
+    token = RECORD.set(record)
     try:
-        yield
+        yield record
     finally:
-        _IS_SILENT.reset(token)
+        RECORD.reset(token)
 
 
 def number_of_warnings() -> int:

@@ -12,7 +12,7 @@ from polars_rank.conventions import read_metrics
 from polars_rank.definitions import Definition
 from polars_rank.diagnostics.bounded_metrics import label_of_relevant, without_negative_gains
 from polars_rank.diagnostics.judgment_extremes import Extremes
-from polars_rank.errors import ArgumentError, DataError, without_warnings
+from polars_rank.errors import ArgumentError, DataError, recorded_warnings
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import Means, ratio, to_rows
@@ -263,7 +263,7 @@ def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.Dat
     if unknown := {*options} - {*OPTIONS["EvaluateOptions"]}:
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     try:
-        with without_warnings():
+        with recorded_warnings():
             return collected(judgment_bounds(frame, metric, **options))
     except (ArgumentError, DataError):
         return None

@@ -14,7 +14,7 @@ from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
-from polars_rank.errors import DataError, number_of, short, warn, without_warnings
+from polars_rank.errors import DataError, number_of, recorded_warnings, short, warn
 from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import Reads, in_rank_order, ranked_table
@@ -328,7 +328,7 @@ class _Tried(NamedTuple):
         values = self._values(known, others)
         rows = []
         for (choice, value), table in values.items():
-            with nullcontext() if choice == MADE else without_warnings():
+            with nullcontext() if choice == MADE else recorded_warnings():
                 compared = compare(table, **self.statistics).filter(metric=self.made.name)
             rows.append(_of_choice(compared, self.run, choice, value))
         sample = self._sample(known, values[MADE, None]) if known.has_unjudged else None
@@ -350,7 +350,7 @@ class _Tried(NamedTuple):
         }
         values["outliers", "removed"] = self._without_outliers(made)
         for judge, frame in others.items():
-            with without_warnings():
+            with recorded_warnings():
                 (values["judge", judge],) = self._tables(self.log.on(frame), [self.made])
         return values
 

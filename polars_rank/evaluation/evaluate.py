@@ -15,7 +15,7 @@ from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.definitions import Definition
-from polars_rank.errors import without_warnings
+from polars_rank.errors import recorded_warnings
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
@@ -288,7 +288,7 @@ def values_under(log: Log, definitions: Sequence[Definition]) -> list[pl.DataFra
     tables: dict[tuple[str, str], pl.DataFrame] = {}
     for treatment in dict.fromkeys(treatments):
         alike = [each for each, own in zip(columns, treatments, strict=True) if own == treatment]
-        with without_warnings() if tables else nullcontext():
+        with recorded_warnings() if tables else nullcontext():
             part = plan.per_query(replace(log, definitions=alike))
         tables[treatment] = collected(part)
     keys = [*log.columns.keys, *log.columns.roles.get("keep", ())]
