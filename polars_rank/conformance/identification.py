@@ -121,7 +121,7 @@ def identify(
     others = {key: each for key, each in options.items() if key not in _OF_CONVENTIONS}
     choices = {key: each for key, each in of_base.items() if key != "conventions"}
     conventions = named(of_base.get("conventions", POLARS_RANK)).but(**choices)
-    search = Search.of(frame, value, str(metric), others)
+    search = Search(frame, value, str(metric), others)
     base = _defined(metric, conventions, search, of_base)
     if choices or isinstance(of_base.get("conventions"), Mapping):
         base = base._replace(presets=("given",))

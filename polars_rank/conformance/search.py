@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from numbers import Real
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,11 +14,10 @@ import polars as pl
 
 from polars_rank._params import OWN, free
 from polars_rank.conformance.batch import KEPT, computes, documents, is_retrieved, values
-from polars_rank.conformance.given import GROUP, LOWEST_TOLERANCE, OTHER, Given
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import Conventions
 from polars_rank.definitions import ALTERNATIVES, Definition, change_text, one_metric
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, DataError, number_of, short
 from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, grouped
@@ -27,14 +28,17 @@ from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+#: Columns of a given number, and of its row in the table of numbers.
+OTHER, GROUP = OWN + "other", OWN + "group"
+
+#: The lowest tolerance, for values that were computed with 32 bits.
+LOWEST_TOLERANCE = 5e-7
 #: Choices about means, which have no effect on the metric of a query.
 _OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
 #: What undefined values count as.
 _NUMBERS = {"zero": 0.0, "one": 1.0}
 #: The number of queries of a definition that are shown.
 _QUERIES = 3
-
-
 #: The treatments of copies of a document.
 TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
 #: More distinct labels than this are not grades, each of which could be the lowest relevant label.
@@ -107,6 +111,88 @@ class Effects(NamedTuple):
         return plain
 
 
+class Given(NamedTuple):
+    """The numbers of another tool, by query, by run, or one number."""
+
+    #: The keys of numbers, and the column `OTHER`.
+    numbers: pl.DataFrame
+    keys: list[str]
+    log: Log
+    tolerance: float
+
+    @classmethod
+    def of(cls, value: Any, log: Log, metric: str) -> Given:
+        """Return the numbers of the parameter `value`, in the column of the metric or another."""
+        if isinstance(value, Mapping):
+            if not log.runs:
+                raise ArgumentError(
+                    "`value` has numbers of runs, but there is no column of runs; name it with "
+                    "`run`, such as run='model'"
+                )
+            texts = [str(each) for each in value.values()]
+            table = pl.DataFrame({log.runs[0]: [*value], OTHER: texts})
+        elif isinstance(value, (str, Real)):
+            table = pl.DataFrame({OTHER: [str(value)]})
+        else:
+            table = lazy(value, "value").collect()
+        keys = [each for each in log.columns.keys if each in table.columns]
+        names = [each for each in table.columns if each not in keys]
+        names = [metric] if metric in names else names
+        if len(names) != 1:
+            raise ArgumentError(
+                f"`value` must have a column {metric!r}, or one column besides runs and queries; "
+                f"found {', '.join(map(repr, names)) or 'none'}"
+            )
+        column = table.get_column(names[0]).cast(pl.String).str.strip_chars()
+        try:
+            digits = [-int(Decimal(text).as_tuple().exponent) for text in {*column.drop_nulls()}]
+            tolerance = max(10.0 ** -max(digits, default=0) / 2, LOWEST_TOLERANCE) * (1 + 1e-9)
+            found = column.cast(pl.Float64)  # Decimal also reads "1_0" and digits of other scripts
+        except (InvalidOperation, ValueError, OverflowError, pl.exceptions.PolarsError):
+            raise ArgumentError(
+                f"`value` must be a finite number, or have finite numbers; found {short(value)}"
+            ) from None
+        return cls(table.select(*keys, found.alias(OTHER)), keys, log, tolerance)
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether the numbers are values of queries."""
+        return {*self.log.columns.query} <= {*self.keys}
+
+    def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
+        """Return rankings with their numbers, and with the row of the number."""
+        needed = [name for name in self.log.columns.by if rankings.get_column(name).n_unique() > 1]
+        needed += [*self.log.columns.query] if {*self.log.columns.query} & {*self.keys} else []
+        for name in needed:
+            if name not in self.keys:
+                raise ArgumentError(
+                    f"`value` has no column {name!r}, in which the rankings differ; pass a mapping "
+                    "from runs to numbers, a table with this column, or the log of one run"
+                )
+        types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
+        numbers = self.numbers.with_columns(types).with_row_index(GROUP)
+        if not self.keys and numbers.height != 1:
+            names = " and ".join(map(repr, self.log.columns.keys))
+            raise ArgumentError(
+                f"`value` has {numbers.height:,} rows, but no column {names}; rename its columns"
+            )
+        if not self.keys:
+            return rankings.join(numbers, how="cross")
+        unknown = numbers.join(rankings, on=self.keys, how="anti", nulls_equal=True)
+        if unknown.height:
+            row = self.numbers.row(unknown.item(0, GROUP), named=True)
+            raise DataError(
+                f"{number_of(unknown.height, 'number')} of `value` not found in the log, such as "
+                f"{short({key: row[key] for key in self.keys})}; add their judged documents to the "
+                "log, or drop them"
+            )
+        if numbers.select(self.keys).is_duplicated().any():
+            raise DataError("`value` has several numbers for a query or a run; keep one of them")
+        return rankings.join(
+            numbers, on=self.keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+
+
 class Candidate(NamedTuple):
     """A definition with changes, which may be choices that only other tools have."""
 
@@ -149,20 +235,22 @@ class _Found(NamedTuple):
 class Search:
     """A log, the numbers of another tool, and the definitions whose values were compared."""
 
-    def __init__(
-        self,
-        log: Log,
-        rankings: pl.DataFrame,
-        lists: pl.DataFrame,
-        given: Given,
-    ) -> None:
+    def __init__(self, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> None:
+        log = Log.of(lazy(frame, collects=True), **options)
+        free(log.columns.keys, ("value", "other"))
+        self._log, self._given = log, Given.of(value, log, metric)
         doc = log.columns.doc
         self.ids: pl.DataType | None = None if doc is None else log.columns.schema[doc]
-        self._log, self._given = log, given
-        self._keys, self._rows = rankings.columns, documents(lists)
+        read = replace(log, repeated=pl.lit(value=False))
+        roles = ["score", "label", *([] if doc is None else ["doc"])]
+        table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
+        self._keys, self._rows = log.columns.keys, documents(table.select(roles))
         self.effects: Effects = Effects.of(self._rows)
+        if self.effects.copies:  # scores and labels in different copies are an error
+            kept = Conventions(duplicates="max")
+            values_under(log, [Definition.of(one_metric("num_retrieved"), kept)])
         sets = _query_sets(self._rows, self.effects)
-        self._rankings = given.joined(rankings).hstack(sets)
+        self._rankings = self._given.joined(table.select(log.keys.named)).hstack(sets)
         #: The first of the query sets with the same queries.
         self._same_sets = {
             name: next(each for each in sets.columns if sets[each].equals(sets[name]))
@@ -172,21 +260,6 @@ class Search:
         self._columns: dict[Any, str | None] = {}
         self._seen: set[Any] = set()
         self._found: list[_Found] = []
-
-    @classmethod
-    def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
-        """Return the search on a log for the numbers of the parameter `value`."""
-        log = Log.of(lazy(frame, collects=True), **options)
-        free(log.columns.keys, ("value", "other"))
-        given = Given.of(value, log, metric)
-        read = replace(log, repeated=pl.lit(value=False))
-        roles = ["score", "label", *([] if log.columns.doc is None else ["doc"])]
-        table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
-        search = cls(log, table.select(log.keys.named), table.select(roles), given)
-        if search.effects.copies:  # scores and labels in different copies are an error
-            kept = Conventions(duplicates="max")
-            values_under(log, [Definition.of(one_metric("num_retrieved"), kept)])
-        return search
 
     @property
     def decimals(self) -> Sequence[int | None]:
