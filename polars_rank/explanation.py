@@ -291,8 +291,11 @@ def _largest_changes(
 ) -> list[dict[str, Any]]:
     """Return the queries that changed most; queries without a value have the mean."""
     both = before[1].join(after[1], on=keys, how="full", coalesce=True, nulls_equal=True)
-    values = _filled(VALUE, before[0]), _filled(VALUE + "_right", after[0])
-    changes = both.select(*keys, (values[1] - values[0]).alias("change"))
+    filled = [
+        pl.col(name).fill_null(pl.lit(mean, pl.Float64))
+        for name, (mean, _) in ((VALUE, before), (VALUE + "_right", after))
+    ]
+    changes = both.select(*keys, (filled[1] - filled[0]).alias("change"))
     size = pl.col("change").abs()
     return (
         changes.filter(size > 0)
@@ -300,11 +303,6 @@ def _largest_changes(
         .head(count)
         .to_dicts()
     )
-
-
-def _filled(name: str, value: float | None) -> pl.Expr:
-    """Return a column with its nulls replaced."""
-    return pl.coalesce(pl.col(name).cast(pl.Float64), pl.lit(value, dtype=pl.Float64))
 
 
 def _difference(value: float | None, other: float | None) -> float | None:

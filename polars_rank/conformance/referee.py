@@ -18,7 +18,7 @@ from polars_rank.conformance.fitting import Asked, Fit, copied, same
 from polars_rank.conformance.functions import Signature, check_target, has_ties, reordered
 from polars_rank.conformance.processes import Imported, Local, Process
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
-from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Finding, Referee
+from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Referee, RefereeFinding
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
 from polars_rank.definitions import ALTERNATIVES, change_text, changes, words
 from polars_rank.errors import ArgumentError, number_of, short
@@ -408,7 +408,7 @@ class _Run:
         schema = {"given": pl.Float64, "expected": pl.Float64}
         return pl.DataFrame(rows, schema_overrides=schema)
 
-    def _defects(self) -> Iterator[Finding]:
+    def _defects(self) -> Iterator[RefereeFinding]:
         wrong = self._out_of_range()
         yield from self._found("range", wrong, text=lambda text, topics: f"{text} for {topics}")
         for name, kinds in _OUTCOMES.items():
@@ -423,7 +423,7 @@ class _Run:
                 f"{number_of(self.untried, 'case')} not tried after {_MAX_LOST} calls without an "
                 "answer"
             )
-            yield Finding("defect", "hang" if is_hang else "crash", text, None, self.untried)
+            yield RefereeFinding("defect", "hang" if is_hang else "crash", text, None, self.untried)
         missing = {
             place: "no value, where the metric has one"
             for place, (_, outcome) in enumerate(self.asked)
@@ -463,7 +463,7 @@ class _Run:
     def _found(
         self, kind: str, problems: Mapping[int, str], severity: str = "defect",
         text: Callable[[str, str], str] = lambda text, _: text,
-    ) -> Iterator[Finding]:  # fmt: skip
+    ) -> Iterator[RefereeFinding]:  # fmt: skip
         """Yield a finding for each problem, with its first case.
 
         Problems are the same if they differ in numbers, quoted text and brackets only. `text`
@@ -477,12 +477,12 @@ class _Run:
             topics = dict.fromkeys(self.asked[place].case.subject for place in places)
             case, outcome = self.asked[places[0]]
             has_value = outcome.kind == "value" and kind != "range"
-            yield Finding(
+            yield RefereeFinding(
                 severity, kind, text(problem, ", ".join(topics)), case.name, len(places),
                 outcome.value, self._expected(places[0]) if has_value else None,
             )  # fmt: skip
 
-    def _order(self) -> Iterator[Finding]:
+    def _order(self) -> Iterator[RefereeFinding]:
         """Yield a finding if values change with the order of the input, or in a second call."""
         texts_of = ("another value in a second call", "the value depends on the order of the input")
         changed: dict[str, list[tuple[str, float | None, float | None]]] = {}
@@ -501,9 +501,9 @@ class _Run:
                     break
         for text, cases in changed.items():
             name, value, other_value = cases[0]
-            yield Finding("defect", "order", text, name, len(cases), value, other_value)
+            yield RefereeFinding("defect", "order", text, name, len(cases), value, other_value)
 
-    def _conventions(self, severity: str) -> Iterator[Finding]:
+    def _conventions(self, severity: str) -> Iterator[RefereeFinding]:
         refused = {
             place: outcome.text for place, (_, outcome) in enumerate(self.asked)
             if outcome.kind == "refused" and place not in self.explained
@@ -528,7 +528,7 @@ class _Run:
             place = min(places)
             text = f"{change_text(key, own)}; in {self.base.name}: {words(key, other)}"
             note = _NOTES.get((key, own), "")
-            yield Finding(
+            yield RefereeFinding(
                 severity, "convention", f"{text}. {note}" if note else text,
                 self.asked[place].case.name, len(places), self.asked[place].outcome.value,
                 self._expected(place, changed),

@@ -16,18 +16,12 @@ from polars_rank.errors import number_of
 _NAMED = 3
 #: Kinds of findings, from what hurts most, in words.
 KINDS = {
-    "range": "out of range",
-    "crash": "crash",
-    "hang": "hang",
-    "number": "not a number",
-    "order": "order",
-    "mixture": "mixture",
-    "refusal": "refusal",
-    "convention": "convention",
-}
+    "range": "out of range", "crash": "crash", "hang": "hang", "number": "not a number",
+    "order": "order", "mixture": "mixture", "refusal": "refusal", "convention": "convention",
+}  # fmt: skip
 
 
-class Finding(NamedTuple):
+class RefereeFinding(NamedTuple):
     """A defect, or a convention that differs from the expected one."""
 
     #: "defect" or "convention".
