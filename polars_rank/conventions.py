@@ -31,27 +31,10 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 __all__ = [
-    "CATBOOST",
-    "ELASTICSEARCH",
-    "EVIDENTLY",
-    "IR_MEASURES",
-    "LENSKIT",
-    "LIGHTGBM",
-    "MTEB",
-    "NDEVAL",
-    "POLARS_RANK",
-    "QUEPID",
-    "RANX",
-    "RECTOOLS",
-    "REPLAY",
-    "SENTENCE_TRANSFORMERS",
-    "SKLEARN",
-    "TORCHMETRICS",
-    "TREC_EVAL",
-    "TREC_EVAL_9",
-    "VESPA",
-    "XGBOOST",
-]
+    "CATBOOST", "ELASTICSEARCH", "EVIDENTLY", "IR_MEASURES", "LENSKIT", "LIGHTGBM", "MTEB",
+    "NDEVAL", "POLARS_RANK", "QUEPID", "RANX", "RECTOOLS", "REPLAY", "SENTENCE_TRANSFORMERS",
+    "SKLEARN", "TORCHMETRICS", "TREC_EVAL", "TREC_EVAL_9", "VESPA", "XGBOOST",
+]  # fmt: skip
 
 Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
 Duplicates: TypeAlias = Literal["error", "max", "first"]
@@ -783,26 +766,10 @@ QUEPID = _preset(
 )
 
 PRESETS = (
-    TREC_EVAL,
-    TREC_EVAL_9,
-    IR_MEASURES,
-    NDEVAL,
-    RANX,
-    SKLEARN,
-    TORCHMETRICS,
-    LIGHTGBM,
-    XGBOOST,
-    CATBOOST,
-    RECTOOLS,
-    REPLAY,
-    LENSKIT,
-    EVIDENTLY,
-    ELASTICSEARCH,
-    SENTENCE_TRANSFORMERS,
-    MTEB,
-    VESPA,
-    QUEPID,
-)
+    TREC_EVAL, TREC_EVAL_9, IR_MEASURES, NDEVAL, RANX, SKLEARN, TORCHMETRICS, LIGHTGBM, XGBOOST,
+    CATBOOST, RECTOOLS, REPLAY, LENSKIT, EVIDENTLY, ELASTICSEARCH, SENTENCE_TRANSFORMERS, MTEB,
+    VESPA, QUEPID,
+)  # fmt: skip
 
 _PRESET_OF = {each.name: each for each in (POLARS_RANK, *PRESETS)}
 

@@ -1,23 +1,33 @@
-"""One metric with all its choices, as a value."""
+"""One metric with all its choices, as a value, and choices in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from dataclasses import dataclass, replace
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from polars_rank.conventions import counted_as
+from polars_rank.errors import ArgumentError
 from polars_rank.metrics.analyses import reads_labels, reads_order
-from polars_rank.metrics.metric import Metric, tree_of
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.expectations import has_expectation
+from polars_rank.metrics.metric import Metric, parameters_of, tree_of, written
+from polars_rank.metrics.names import leaves_of, naming, output_name, read
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from polars_rank.columns import Columns
     from polars_rank.conventions import Conventions, Duplicates, Ties, Undefined, Unjudged
 
 #: The largest 32-bit float.
 LARGEST_32 = (2 - 2**-23) * 2.0**127
+
+_TEXT_IDS = pl.String()
+#: Fields of conventions that a metric has in other ways.
+_NO_CHOICES = ("name", "parameters", "exceptions")
 
 
 class Ordering(NamedTuple):
@@ -54,6 +64,8 @@ class Definition:
     """One metric with all its choices, and its column in the per-query table."""
 
     name: str
+    #: The metric as it was given.
+    given: pl.Expr
     #: The metric with the parameters that the conventions set.
     metric: pl.Expr
     #: The conventions of the metric, without exceptions.
@@ -66,8 +78,94 @@ class Definition:
     def of(cls, metric: pl.Expr, conventions: Conventions) -> Definition:
         """Return the definition of a metric under conventions."""
         applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
-        value = counted_as(metric, conventions)
-        return cls(output_name(metric), conventions.filled(applied), conventions.of(metric), value)
+        return cls(
+            output_name(metric), metric, conventions.filled(applied), conventions.of(metric),
+            counted_as(metric, conventions),
+        )  # fmt: skip
+
+    def but(self, **choices: Any) -> Definition:
+        """Return the definition with other parameters of the metric, or other conventions.
+
+        Raises
+        ------
+        ArgumentError
+            If the library does not have a choice.
+        """
+        names = {name for leaf in leaves_of(self.given) for name in parameters_of(leaf)}
+        parameters = {name: choices.pop(name) for name in [*choices] if name in names}
+        metric = self.given
+        if parameters and isinstance(metric, Metric):
+            metric = metric.with_leaves(
+                lambda leaf: leaf.but(
+                    **{
+                        name: value
+                        for name, value in parameters.items()
+                        if name in parameters_of(leaf)
+                    }
+                )
+            )
+        found = Definition.of(metric.alias(self.name), replace(self.conventions, **choices))
+        _ = tree_of(found.metric)  # checks the parameters
+        if found.conventions.ties == "expected" and not has_expectation(found.metric):
+            raise ArgumentError(f"no closed form is known for {metric} with ties='expected'")
+        return found
+
+    @property
+    def function(self) -> str:
+        """The name of a single metric without parameters."""
+        name: str = self.metric.function.__name__  # type: ignore[attr-defined]
+        return name
+
+    @property
+    def plain(self) -> Metric:
+        """The single metric with the parameters that the conventions set, but for `gain_from`."""
+        plain: Any = replace(self.conventions, gain_from=None).apply(self.given)  # type: ignore[arg-type]
+        return plain  # type: ignore[no-any-return]
+
+    def choices(self, ids: pl.DataType | None = _TEXT_IDS) -> dict[str, Any]:
+        """Return all choices of a single metric, in the order in which they are switched.
+
+        Gains and discounts are names, if they have one. `ids` is the type of document ids, if there
+        are any.
+        """
+        own, metric = self.conventions, self.plain
+        accepted = parameters_of(metric)
+        parameters = {
+            name: value
+            for name, value in {**accepted, **metric.arguments}.items()
+            if value is not Parameter.empty
+        }
+        for name in parameters.keys() & {"gain", "discount"}:
+            text = value_text(name, parameters[name])
+            if text in TEXTS[name]:  # other functions remain
+                parameters[name] = text
+        if parameters.get("rel", 0) is None:
+            parameters["rel"] = own.rel
+        return {
+            "float32_scores": own.float32_scores,
+            "ties": own.ties or ("worst" if ids is None else "doc"),
+            **({} if ids in (None, pl.String) else {"text_ids": own.text_ids}),
+            "unjudged": own.unjudged,
+            "duplicates": own.duplicates,
+            **({"rel": parameters["rel"]} if "rel" in parameters else {}),
+            **parameters,
+            **({"gain_from": own.gain_from} if "gain" in accepted else {}),
+            "undefined": own.counts_as(self.given),
+            "query_set": own.query_set,
+            **({"counts": own.counts} if metric.aggregate == "sum" else {}),
+        }
+
+    def items(self) -> dict[str, str]:
+        """Return all choices as sorted text: the key of the definition, which a file stores."""
+        own, metric = self.conventions, self.metric
+        if isinstance(metric, Metric) and not metric.parts:
+            text, choices = self.function, self.choices()
+        else:
+            text = str(metric) if isinstance(metric, Metric) else self.name
+            choices = {**vars(own), "undefined": own.counts_as(self.given)}
+            choices = {name: each for name, each in choices.items() if name not in _NO_CHOICES}
+        texts = {name: value_text(name, value) for name, value in sorted(choices.items())}
+        return {"metric": text, **texts}
 
     @property
     def ordering(self) -> Ordering:
@@ -95,3 +193,170 @@ class Definition:
         """The values of the per-query table as they enter means; null does not count."""
         value = pl.col(self.name)
         return value.fill_null(self.counts_as) if isinstance(self.counts_as, float) else value
+
+
+def one_metric(metric: str | pl.Expr, name: str = "polars_rank") -> Metric:
+    """Return the metric of the parameter `metric`, read as the conventions of a name mean it."""
+    with naming("metric"):
+        parsed = read(metric, name) if isinstance(metric, str) else metric
+    if not isinstance(parsed, Metric) or parsed.parts:
+        text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)
+        raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {text}")
+    return parsed
+
+
+#: Values of choices in words. Other values are shown as written. Choices that the library does not
+#: have are at the end of their list.
+TEXTS: dict[str, dict[Any, str]] = {
+    "ties": {
+        None: "by document id, descending; without ids, lowest label first",
+        "doc": "by document id, descending",
+        "doc_ascending": "by document id, ascending",
+        "best": "highest label first",
+        "worst": "lowest label first",
+        "input": "in the order of the rows",
+        "expected": "exact mean over all orders",
+        "reversed": "in the reverse of the order of the rows",
+    },
+    "query_set": {
+        "all": "all",
+        "judged": "with at least one judged document, retrieved or not",
+        "retrieved": "with at least one retrieved document",
+        "both": "with at least one judged and at least one retrieved document",
+    },
+    "unjudged": {
+        "nonrelevant": "not relevant, without gain; they keep their rank",
+        "removed": "removed before documents are ranked",
+    },
+    "duplicates": {
+        "error": "an error",
+        "max": "the row with the highest score is kept",
+        "first": "the first row is kept",
+        "credited": "each copy counts again",
+        "uncredited": "copies keep their rank and are not relevant",
+        "separate": "each copy counts as another document with the same label",
+    },
+    "undefined": {
+        "skip": "excluded from the mean",
+        "null": "makes the mean null",
+        "zero": "counts as 0",
+        "one": "counts as 1",
+        "empty": "counts as 1 if nothing was retrieved either, otherwise as 0",
+    },
+    "aggregate": {
+        "mean": "mean over queries",
+        "sum": "sum over queries",
+        "geometric": "geometric mean over queries",
+    },
+    "gain": {
+        "linear": "the label",
+        "exp2": "2^label - 1",
+        "binary": "1 for labels of 1 or more, otherwise 0",
+        "positive": "1 for labels above 0, otherwise 0",
+    },
+    "discount": {
+        "log2": "1 / log2(rank + 1)",
+        "log": "1 / ln(rank + 1)",
+        "jarvelin": "1 / log2(rank), and 1 at rank 1",
+        "reciprocal": "1 / rank",
+        "log2(rank + 2)": "1 / log2(rank + 2)",
+    },
+    "ideal": {
+        "judged": "of all judged documents, retrieved or not",
+        "all": "of all judged documents, retrieved or not, without the cutoff",
+        "retrieved": "of the retrieved documents only",
+        "full": "k documents with gain 1, even if fewer are judged",
+        "cut": "of the first k retrieved documents only",
+    },
+    "norm": {
+        "R": "number of relevant documents",
+        "min": "the smaller of k and the number of relevant documents",
+        "retrieved": "the smallest of k and the numbers of relevant and retrieved documents",
+        "hits": "number of relevant documents among the first k",
+        "full": "the value of documents that are each relevant to every subtopic",
+        "none": "none",
+        "ndeval": (
+            "the value of documents that are each relevant to every subtopic; none at cutoff 1"
+        ),
+        "k": "k",
+    },
+    "depth": {
+        None: "k",
+        "k": "k",
+        "retrieved": "the smaller of k and the number of retrieved documents",
+    },
+    "float32_scores": {False: "compared as 64-bit floats", True: "compared as 32-bit floats"},
+    "text_ids": {False: "compared by their type", True: "compared as text"},
+    "gain_from": {None: "any"},
+    "decimals": {None: "not rounded"},
+    "rounding": {
+        "up": "number of hits is recall x R + 0.9, truncated",
+        "nearest": "number of hits is recall x R, rounded",
+    },
+}
+
+#: Choices in words, where their names are not.
+TITLES = {
+    "ties": "tied scores", "rel": "relevant", "k": "cutoff", "unjudged": "unjudged documents",
+    "duplicates": "duplicate documents", "undefined": "undefined values", "query_set": "queries",
+    "float32_scores": "scores", "text_ids": "document ids", "decimals": "values of queries",
+    "gain_from": "lowest label with a gain", "irrelevant": "without relevant documents",
+    "short": "rankings shorter than k", "norm": "divisor", "depth": "divisor",
+    "ideal": "ideal ranking", "rounding": "recall level", "subtopics": "column of subtopics",
+    "grades": "column of grades of subtopics", "weights": "column of weights of subtopics",
+}  # fmt: skip
+
+#: Values of choices that tools are known to have.
+ALTERNATIVES: dict[str, tuple[Any, ...]] = {
+    "gain": ("linear", "exp2", "binary"),
+    "gain_from": (None, 0, 1),
+    "discount": ("log2", "jarvelin", "log", "reciprocal", "log2(rank + 2)"),
+    "ideal": ("judged", "retrieved", "cut", "all", "full"),
+    "norm": ("R", "min", "retrieved", "hits", "k"),
+    "depth": ("k", "retrieved"),
+    "rel": (1, 2),
+    "ties": ("input", "reversed", "doc", "doc_ascending", "best", "worst", "expected"),
+    "undefined": ("zero", "one", "null", "skip"),
+    "unjudged": ("nonrelevant", "removed"),
+    "duplicates": ("error", "max", "first", "credited", "uncredited"),
+    "float32_scores": (False, True),
+    "decimals": (None, 2, 3, 4, 5, 6),
+}
+
+
+def changes(
+    choices: Mapping[str, Any], alternatives: Mapping[str, Sequence[Any]] = ALTERNATIVES
+) -> Iterator[dict[str, Any]]:
+    """Yield each single change of choices, as the choice and its new value."""
+    for choice, values in alternatives.items():
+        if choice in choices:
+            yield from ({choice: each} for each in values if each != choices[choice])
+
+
+def words(choice: str, value: Any) -> str:
+    """Return the value of a choice in words."""
+    if choice == "rel":
+        return f"label {threshold_text(value)}"
+    if choice == "decimals" and value is not None:
+        return f"rounded to {value} decimals"
+    return TEXTS.get(choice, {}).get(value) or value_text(choice, value)
+
+
+def change_text(choice: str, value: Any) -> str:
+    """Return a choice and its value in words."""
+    return f"{TITLES.get(choice, choice)}: {words(choice, value)}"
+
+
+def value_text(choice: str, value: Any) -> str:
+    """Return the value of a choice as text: a name such as "exp2", or a threshold in words."""
+    if choice == "rel":
+        return threshold_text(value).removeprefix("of ")
+    return written(value).strip("'")
+
+
+def threshold_text(lowest: float) -> str:
+    """Return a threshold in words: "of 1 or more", or "above 0.5" for the next float after 0.5."""
+    below = math.nextafter(lowest, -math.inf)
+    if len(repr(below)) < len(repr(lowest)):
+        return f"above {int(below) if below.is_integer() else below}"
+    return f"of {lowest} or more"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,29 +10,23 @@ import polars as pl
 
 from polars_rank._pages import Page
 from polars_rank._params import public, whole_number
-from polars_rank.conformance.choices import (
+from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
+from polars_rank.definitions import (
     TEXTS,
-    choices_of,
+    TITLES,
+    Definition,
+    one_metric,
     threshold_text,
-    title,
     value_text,
 )
-from polars_rank.conformance.library import VALUE, definition_of, mean_of, values_under
-from polars_rank.conventions import (
-    POLARS_RANK,
-    Conventions,
-    ConventionsLike,
-    Definitions,
-    counted_as,
-    named,
-)
-from polars_rank.errors import ArgumentError, number_of
+from polars_rank.errors import number_of
+from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
-from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.frames.tables import lazy
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
-from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
-from polars_rank.metrics.names import function_of, naming, read
+from polars_rank.metrics.metric import REGISTER, parameters_of, written
+from polars_rank.metrics.names import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +34,7 @@ if TYPE_CHECKING:
 
     from polars_rank.conventions import Duplicates
     from polars_rank.evaluation.log import ColumnOptions
+    from polars_rank.metrics.metric import Metric
 
 
 @public
@@ -90,15 +84,9 @@ def explain(
     function = function_of(metric) if isinstance(metric, str) else None
     if function is not None:
         return _Text(Page(f"{metric} is not a metric of pr.evaluate", [f"- use: {function}"]))
-    with naming("metric"):
-        parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
-    if not isinstance(parsed, Metric) or parsed.parts:
-        text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)
-        raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {text}")
-    effective = conventions.of(parsed)
-    applied = replace(effective, gain_from=None).apply(parsed)
-    lines = [f"- {title}: {text}" for title, text in _lines(applied, effective)]
-    return _Text(Page(f"{applied} under the conventions of {conventions.name}", lines))
+    definition = Definition.of(one_metric(metric, conventions.name), conventions)
+    lines = [f"- {title}: {text}" for title, text in _lines(definition)]
+    return _Text(Page(f"{definition.plain} under the conventions of {conventions.name}", lines))
 
 
 class _Text(str):
@@ -119,14 +107,13 @@ class _Text(str):
         printer.text(str(self))
 
 
-def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
+def _lines(definition: Definition) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts of the lines of `explain`."""
-    definition = REGISTER[metric.function.__name__]
-    texts = {
-        "definition": described(definition).definition,
-        "other meanings of the name": OTHER_MEANINGS.get(metric.function.__name__),
-    }
-    yield from ((title, text) for title, text in texts.items() if text)
+    metric, conventions = definition.plain, definition.conventions
+    function = definition.function
+    yield "definition", described(REGISTER[function]).definition
+    if other := OTHER_MEANINGS.get(function):
+        yield "other meanings of the name", other
     values = {**parameters_of(metric), **metric.arguments}
     for key, value in values.items():
         if key == "k":
@@ -136,8 +123,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             lowest = conventions.gain_from
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
             text = TEXTS.get(key, {}).get(word.strip("'"), word)
-            text += without_gain if key == "gain" else ""
-            yield title(key), text
+            yield TITLES.get(key, key), text + (without_gain if key == "gain" else "")
     if "rel" in values:
         rel = conventions.rel if values["rel"] is None else values["rel"]
         yield "relevant", f"label {threshold_text(rel)}"
@@ -151,19 +137,19 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
     yield "unjudged documents", TEXTS["unjudged"][conventions.unjudged]
     if conventions.duplicates != "error":
         yield "duplicate documents", TEXTS["duplicates"][conventions.duplicates]
-    yield from _lines_of_means(metric, conventions)
+    yield from _lines_of_means(definition)
 
 
-def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
+def _lines_of_means(definition: Definition) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts about undefined values and means."""
-    undefined = REGISTER[metric.function.__name__].undefined
+    metric, conventions = definition.plain, definition.conventions
+    undefined = REGISTER[definition.function].undefined
     if metric.arguments.get("irrelevant"):
         undefined = ", or ".join(filter(None, (undefined, "no document is relevant")))
     if undefined:
         effect = TEXTS["undefined"][conventions.counts_as(metric)]
-        value = counted_as(metric, conventions)
-        if metric.aggregate == "geometric" and isinstance(value, float):
-            effect = f"counts as {math.exp(value):g}"
+        if metric.aggregate == "geometric" and isinstance(definition.counts_as, float):
+            effect = f"counts as {math.exp(definition.counts_as):g}"
         yield f"undefined where {undefined}", effect
     yield "queries", TEXTS["query_set"][conventions.query_set]
     yield "aggregation", TEXTS["aggregate"][conventions.aggregate(metric)]
@@ -247,36 +233,25 @@ def explain_difference(
     The change by a choice depends on the choices switched before it. The changes add up to the
     whole difference.
     """
-    with naming("metric"):
-        parsed = read(metric) if isinstance(metric, str) else metric
-    if not isinstance(parsed, Metric):
-        raise ArgumentError(f"`metric` must be the name of a metric, or a metric; found {metric!r}")
+    parsed = one_metric(metric)
     whole_number("n", n)
     a, b = named(a, "a"), named(b, "b")
-    log = lazy(frame, collects=True)
-    schema = schema_of(log)
-    given = Log.of(log, **columns)
-    log = given.table.select(*schema)  # judged documents have their run
-    keys = given.columns.keys
-    options: dict[str, Any] = {**columns, "by": None, "run": None, "query": keys}
-    ids = None if given.columns.doc is None else schema[given.columns.doc]
+    log = Log.of(lazy(frame, collects=True), **columns)
+    ids = None if log.columns.doc is None else log.columns.schema[log.columns.doc]
+    first = Definition.of(parsed, a.but(duplicates=duplicates))
     choices, target = (
-        choices_of(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
+        each.choices(ids) for each in (first, Definition.of(parsed, b.but(duplicates=duplicates)))
     )
     if "error" in (choices["duplicates"], target["duplicates"]):
         # Without duplicates, treatments have the same value; with some, one of the two has none.
         choices["duplicates"] = target["duplicates"] = "error"
-    switched = [choice for choice in target if choices.get(choice) != target[choice]]
-    steps = [
-        {**choices, **{choice: target[choice] for choice in switched[:number]}}
-        for number in range(len(switched) + 1)
-    ]
-    definitions = [definition_of(parsed, {**parsed.arguments, **each}) for each in steps]
-    tables = values_under(log, definitions, options)
-    means = [
-        mean_of(table, *definition) for table, definition in zip(tables, definitions, strict=True)
-    ]
-    results = [*zip(means, tables, strict=True)]
+    switched = [choice for choice in target if choices[choice] != target[choice]]
+    steps = [first.but(duplicates=choices["duplicates"])]
+    for choice in switched:
+        steps.append(steps[-1].but(**{choice: target[choice]}))
+    tables = values_under(log, steps)
+    means = [*map(_mean, tables, steps)]
+    keys, results = log.columns.keys, [*zip(means, tables, strict=True)]
     rows = [
         {
             "choice": choice,
@@ -298,6 +273,16 @@ def explain_difference(
     return table.select(*texts, *numbers, share.alias("share"), "changes")
 
 
+def _mean(values: pl.DataFrame, definition: Definition) -> float | None:
+    """Return the mean that `evaluate` has of values: a sum of counts, or a geometric mean."""
+    column = values.get_column(VALUE)
+    if definition.counts_as == "null" and column.null_count():
+        return None
+    how = definition.conventions.aggregate(definition.metric)
+    mean: Any = column.sum() if how == "sum" else column.mean()
+    return math.exp(mean) if how == "geometric" and mean is not None else mean
+
+
 def _largest_changes(
     before: tuple[float | None, pl.DataFrame],
     after: tuple[float | None, pl.DataFrame],
@@ -306,8 +291,11 @@ def _largest_changes(
 ) -> list[dict[str, Any]]:
     """Return the queries that changed most; queries without a value have the mean."""
     both = before[1].join(after[1], on=keys, how="full", coalesce=True, nulls_equal=True)
-    values = _filled(VALUE, before[0]), _filled(VALUE + "_right", after[0])
-    changes = both.select(*keys, (values[1] - values[0]).alias("change"))
+    filled = [
+        pl.col(name).fill_null(pl.lit(mean, pl.Float64))
+        for name, (mean, _) in ((VALUE, before), (VALUE + "_right", after))
+    ]
+    changes = both.select(*keys, (filled[1] - filled[0]).alias("change"))
     size = pl.col("change").abs()
     return (
         changes.filter(size > 0)
@@ -315,11 +303,6 @@ def _largest_changes(
         .head(count)
         .to_dicts()
     )
-
-
-def _filled(name: str, value: float | None) -> pl.Expr:
-    """Return a column with its nulls replaced."""
-    return pl.coalesce(pl.col(name).cast(pl.Float64), pl.lit(value, dtype=pl.Float64))
 
 
 def _difference(value: float | None, other: float | None) -> float | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from polars_rank.conformance.cases import Case
-from polars_rank.conformance.choices import ALTERNATIVES, changes, reference_choices
 from polars_rank.conformance.functions import Outcome, Signature
 from polars_rank.conformance.reference import RefusedError, value
 from polars_rank.conventions import POLARS_RANK, PRESETS, RANX, SKLEARN, TREC_EVAL, Conventions
-from polars_rank.metrics.names import read
+from polars_rank.definitions import ALTERNATIVES, Definition, changes, one_metric
 
 Choices = Mapping[str, Any]
 
@@ -65,6 +65,21 @@ def _separated(case: Case) -> Case:
     return replace(case, rows=tuple(rows), judgments=judgments)
 
 
+def _choices(metric: str, conventions: Conventions) -> dict[str, Any]:
+    """Return the choices of conventions that matter for one query."""
+    found = Definition.of(one_metric(metric, conventions.name), conventions).choices()
+    own = {key: each for key, each in found.items() if key not in ("k", *_OF_MEANS)}
+    if own["undefined"] == "null":  # the value of one query is the same
+        own["undefined"] = "skip"
+    return {**own, "decimals": None}
+
+
+@cache
+def _of_presets(metric: str) -> Mapping[str, Choices]:
+    """Return the choices of presets by name."""
+    return {each.name: _choices(metric, each) for each in _KNOWN}
+
+
 class Fit:
     """Definitions of a metric, compared with what a function returned."""
 
@@ -73,23 +88,17 @@ class Fit:
     ) -> None:
         self.metric: str = metric
         self.asked: Sequence[Asked] = asked
-        self.base: Conventions = base
         self.signature: Signature = signature
+        self.base: Mapping[str, Any] = _choices(metric, base)
+        #: The choices of the conventions that are tried first, by name.
+        self.starts: Mapping[str, Choices] = {base.name: self.base, **_of_presets(metric)}
         #: The name of the metric without parameters, as the reference has it.
-        self.function: str = read(metric, base.name).function.__name__
-        self._known: dict[tuple[Any, ...], float | RefusedError | None] = {}
-
-    def choices(self, conventions: Conventions) -> dict[str, Any]:
-        """Return the choices of conventions that matter for one query."""
-        found = reference_choices(read(self.metric, conventions.name), conventions)
-        own = {key: each for key, each in found.items() if key not in ("k", *_OF_MEANS)}
-        if own["undefined"] == "null":  # the value of one query is the same
-            own["undefined"] = "skip"
-        return {**own, "decimals": None}
+        self.function: str = one_metric(metric, base.name).function.__name__
+        self._known: dict[tuple[int, frozenset[Any]], float | RefusedError | None] = {}
 
     def expected(self, place: int, choices: Choices) -> float | RefusedError | None:
         """Return the value of a case under a definition, or the error."""
-        key = (place, *choices.values())
+        key = place, frozenset(choices.items())
         if key not in self._known:
             case = self.asked[place].case
             own = {**choices, "k": case.k}
@@ -124,8 +133,7 @@ class Fit:
 
     def score(self, choices: Choices) -> float:
         """Return how many cases a definition explains, less for each difference from the base."""
-        base = self.choices(self.base)
-        differences = sum(bool(base[key] != choices[key]) for key in base)
+        differences = sum(bool(each != choices[key]) for key, each in self.base.items())
         return len(self.explained(choices)) - differences / 2
 
     def best(self, *, pairs: bool = True) -> dict[str, Any]:
@@ -133,8 +141,8 @@ class Fit:
 
         Single changes are made as long as they help; then pairs, if `pairs` is true.
         """
-        starts = [self.choices(each) for each in (self.base, *_KNOWN)]
-        found = max(starts, key=lambda each: len(self.explained(each)))
+        starts = (self.base, *self.starts.values())
+        found = {**max(starts, key=lambda each: len(self.explained(each)))}
         while (better := self._better(found, pairs=pairs)) is not None:
             found = better
         while (simpler := self._simpler(found)) != found:
@@ -181,19 +189,18 @@ class Fit:
 
     def _simpler(self, choices: dict[str, Any]) -> dict[str, Any]:
         """Return the choices with those of the base where this explains the same cases."""
-        base, explained = self.choices(self.base), self.explained(choices)
-        for key, each in base.items():
+        explained = self.explained(choices)
+        for key, each in self.base.items():
             changed = {**choices, key: each}
             if self.explained(changed) >= explained:
                 choices = changed
         return choices
 
-    def closest(self) -> tuple[list[Conventions], frozenset[int]]:
-        """Return the presets that explain most cases, and these cases."""
-        every = {each.name: each for each in (self.base, *_KNOWN)}
-        explained = {name: self.explained(self.choices(each)) for name, each in every.items()}
+    def closest(self) -> tuple[list[str], frozenset[int]]:
+        """Return the names of the presets that explain most cases, and these cases."""
+        explained = {name: self.explained(each) for name, each in self.starts.items()}
         most = max(explained.values(), key=len)
-        return [every[name] for name, cases in explained.items() if cases == most], most
+        return [name for name, cases in explained.items() if cases == most], most
 
     def alternatives(self, choices: Choices, key: str) -> list[Any]:
         """Return the values of a choice that explain the same cases; none if all values do."""

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import public, whole_number
-from polars_rank.conformance.choices import ALTERNATIVES, changes, reference_choices
-from polars_rank.conformance.library import definition_of
-from polars_rank.conformance.search import TREATMENTS, Definition, Search
+from polars_rank.conformance.search import TREATMENTS, Candidate, Search
 from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named, preset_of
+from polars_rank.definitions import ALTERNATIVES, Definition, changes, one_metric
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of
-from polars_rank.metrics.names import naming, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,13 +121,14 @@ def identify(
     others = {key: each for key, each in options.items() if key not in _OF_CONVENTIONS}
     choices = {key: each for key, each in of_base.items() if key != "conventions"}
     conventions = named(of_base.get("conventions", POLARS_RANK)).but(**choices)
-    search = Search.of(frame, value, str(metric), others)
+    search = Search(frame, value, str(metric), others)
     base = _defined(metric, conventions, search, of_base)
     if choices or isinstance(of_base.get("conventions"), Mapping):
         base = base._replace(presets=("given",))
-    if base.metric.aggregate != "mean":
+    measured = base.definition.plain
+    if measured.aggregate != "mean":
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
-    high = REGISTER[base.metric.function.__name__].high
+    high = REGISTER[base.definition.function].high
     for level in (_presets(metric, base, search), *(_changed(base, search, n) for n in (1, 2))):
         search.add(level)
         if search.fits:
@@ -137,10 +136,10 @@ def identify(
         # Parameters of a preset may have larger values.
         if high is not None and (search.highest or 0) > high:
             raise ArgumentError(
-                f"`value` is above {high:g}, which is the highest value of {base.metric}; divide "
+                f"`value` is above {high:g}, which is the highest value of {measured}; divide "
                 "percentages by 100"
             )
-    return search.table(n, lambda definition: _code(definition, metric, others))
+    return search.table(n, lambda candidate: _code(candidate, metric, others))
 
 
 #: Options that choose definitions.
@@ -149,34 +148,33 @@ _OF_CONVENTIONS = ("conventions", *Definitions.__annotations__)
 
 def _defined(
     metric: str | Metric, conventions: Conventions, search: Search, given: Mapping[str, Any]
-) -> Definition:
-    """Return the definition of a metric under conventions."""
-    with naming("metric"):
-        parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
-    if not isinstance(parsed, Metric) or parsed.parts:
-        raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {metric}")
-    choices = reference_choices(parsed, conventions, search.ids)
-    return Definition(parsed, {**choices, "decimals": None}, {}, (conventions.name,), given)
+) -> Candidate:
+    """Return the candidate of a metric under conventions."""
+    definition = Definition.of(one_metric(metric, conventions.name), conventions)
+    choices = {**definition.choices(search.ids), "decimals": None}
+    return Candidate(definition, choices, {}, (conventions.name,), given)
 
 
-def _presets(metric: str | Metric, base: Definition, search: Search) -> Iterator[Definition]:
+def _presets(metric: str | Metric, base: Candidate, search: Search) -> Iterator[Candidate]:
     """Yield the given conventions, and the presets of tools that have the metric."""
     yield from search.treated(base)
     for preset in (POLARS_RANK, *PRESETS):
         if preset.name in base.presets or (
-            search.ids is None and preset.of(base.metric).ties in _BY_ID
+            search.ids is None and preset.of(base.definition.given).ties in _BY_ID
         ):
             continue
         found = _defined(metric, preset, search, {"conventions": preset.name})
-        name = found.metric.function.__name__
-        if preset is POLARS_RANK or name in COMPARED.get(preset.name, "").split():
+        if (
+            preset is POLARS_RANK
+            or found.definition.function in COMPARED.get(preset.name, "").split()
+        ):
             yield from search.treated(found)
 
 
 _BY_ID = ("doc", "doc_ascending")
 
 
-def _changed(base: Definition, search: Search, number: int) -> Iterator[Definition]:
+def _changed(base: Candidate, search: Search, number: int) -> Iterator[Candidate]:
     """Yield the definitions after a number of changes that can have an effect."""
     k = base.choices.get("k")
     alternatives = {
@@ -196,9 +194,9 @@ def _changed(base: Definition, search: Search, number: int) -> Iterator[Definiti
             yield from search.treated(base.but(change))
 
 
-def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any]) -> str | None:
+def _code(candidate: Candidate, metric: str | Metric, others: Mapping[str, Any]) -> str | None:
     """Return the call that computes the value, or None if the library cannot."""
-    changes, parsed = dict(definition.changes), definition.metric
+    changes, parsed = dict(candidate.changes), one_metric(candidate.definition.given)
     decimals, log = changes.pop("decimals", None), "log"
     if changes.get("ties") == "reversed":
         changes["ties"], log = "input", "log.reverse()"
@@ -206,7 +204,7 @@ def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any
     if discount == "log2(rank + 2)":
         changes["discount"] = "log2"
     try:
-        definition_of(parsed, {**definition.choices, **changes})
+        candidate.definition.but(**changes)
     except ArgumentError:
         return None
     if None in changes.values() or (log != "log" and "duplicates" in changes):
@@ -220,7 +218,7 @@ def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any
     if discount == "log2(rank + 2)":
         arguments["discount"] = _Code("lambda rank: 1 / (rank + 2).log(2)")
         text = f"pr.{parsed.function.__name__}({_written(arguments)})"
-    options = _written({**others, **definition.given, **changes})
+    options = _written({**others, **candidate.given, **changes})
     call = f"({log}, {text}{options and ', '}{options})"
     if decimals is None:
         return f"pr.evaluate{call}"

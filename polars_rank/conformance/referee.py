@@ -14,13 +14,13 @@ import polars as pl
 
 from polars_rank._params import positive, public
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conformance.choices import ALTERNATIVES, change_text, changes, words
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
 from polars_rank.conformance.functions import Signature, check_target, has_ties, reordered
 from polars_rank.conformance.processes import Imported, Local, Process
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
-from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Finding, Referee
+from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Referee, RefereeFinding
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
+from polars_rank.definitions import ALTERNATIVES, change_text, changes, words
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import find, naming, read
@@ -307,13 +307,12 @@ class _Run:
         A case contradicts a choice if the definition explains it with the choice of the base only.
         """
         fit, choices = self._best
-        base = fit.choices(self.base)
         while contradicted := [
-            key for key, other in base.items()
+            key for key, other in fit.base.items()
             if choices[key] != other
             and not fit.explained({**choices, key: other}) < fit.explained(choices)
         ]:  # fmt: skip
-            choices = {**choices, contradicted[0]: base[contradicted[0]]}
+            choices = {**choices, contradicted[0]: fit.base[contradicted[0]]}
         return choices
 
     def _is_contradicted(self, key: str) -> bool:
@@ -376,7 +375,7 @@ class _Run:
             and (values := self.fit.alternatives(self.choices, key))
         }
         return Referee(
-            name, self._metric, str(self.signature), own, [each.name for each in presets],
+            name, self._metric, str(self.signature), own, presets,
             len(self.asked) - len(explained),
             pl.DataFrame(findings, schema=SCHEMA, orient="row"), self._table(), self.left_out,
         )  # fmt: skip
@@ -408,7 +407,7 @@ class _Run:
         schema = {"given": pl.Float64, "expected": pl.Float64}
         return pl.DataFrame(rows, schema_overrides=schema)
 
-    def _defects(self) -> Iterator[Finding]:
+    def _defects(self) -> Iterator[RefereeFinding]:
         wrong = self._out_of_range()
         yield from self._found("range", wrong, text=lambda text, topics: f"{text} for {topics}")
         for name, kinds in _OUTCOMES.items():
@@ -423,7 +422,7 @@ class _Run:
                 f"{number_of(self.untried, 'case')} not tried after {_MAX_LOST} calls without an "
                 "answer"
             )
-            yield Finding("defect", "hang" if is_hang else "crash", text, None, self.untried)
+            yield RefereeFinding("defect", "hang" if is_hang else "crash", text, None, self.untried)
         missing = {
             place: "no value, where the metric has one"
             for place, (_, outcome) in enumerate(self.asked)
@@ -463,7 +462,7 @@ class _Run:
     def _found(
         self, kind: str, problems: Mapping[int, str], severity: str = "defect",
         text: Callable[[str, str], str] = lambda text, _: text,
-    ) -> Iterator[Finding]:  # fmt: skip
+    ) -> Iterator[RefereeFinding]:  # fmt: skip
         """Yield a finding for each problem, with its first case.
 
         Problems are the same if they differ in numbers, quoted text and brackets only. `text`
@@ -477,12 +476,12 @@ class _Run:
             topics = dict.fromkeys(self.asked[place].case.subject for place in places)
             case, outcome = self.asked[places[0]]
             has_value = outcome.kind == "value" and kind != "range"
-            yield Finding(
+            yield RefereeFinding(
                 severity, kind, text(problem, ", ".join(topics)), case.name, len(places),
                 outcome.value, self._expected(places[0]) if has_value else None,
             )  # fmt: skip
 
-    def _order(self) -> Iterator[Finding]:
+    def _order(self) -> Iterator[RefereeFinding]:
         """Yield a finding if values change with the order of the input, or in a second call."""
         texts_of = ("another value in a second call", "the value depends on the order of the input")
         changed: dict[str, list[tuple[str, float | None, float | None]]] = {}
@@ -501,9 +500,9 @@ class _Run:
                     break
         for text, cases in changed.items():
             name, value, other_value = cases[0]
-            yield Finding("defect", "order", text, name, len(cases), value, other_value)
+            yield RefereeFinding("defect", "order", text, name, len(cases), value, other_value)
 
-    def _conventions(self, severity: str) -> Iterator[Finding]:
+    def _conventions(self, severity: str) -> Iterator[RefereeFinding]:
         refused = {
             place: outcome.text for place, (_, outcome) in enumerate(self.asked)
             if outcome.kind == "refused" and place not in self.explained
@@ -519,9 +518,8 @@ class _Run:
             if outcome.kind == "value" and place not in self.explained and self._has_penalty(case)
         }
         yield from self._found("convention", penalties if self.explained else {}, severity)
-        base = self.fit.choices(self.base)
         for key, own in self.choices.items():
-            other = base.get(key)
+            other = self.fit.base.get(key)
             if own == other:
                 continue
             changed = {**self.choices, key: other}
@@ -529,7 +527,7 @@ class _Run:
             place = min(places)
             text = f"{change_text(key, own)}; in {self.base.name}: {words(key, other)}"
             note = _NOTES.get((key, own), "")
-            yield Finding(
+            yield RefereeFinding(
                 severity, "convention", f"{text}. {note}" if note else text,
                 self.asked[place].case.name, len(places), self.asked[place].outcome.value,
                 self._expected(place, changed),

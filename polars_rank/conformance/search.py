@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from numbers import Real
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,31 +14,31 @@ import polars as pl
 
 from polars_rank._params import OWN, free
 from polars_rank.conformance.batch import KEPT, computes, documents, is_retrieved, values
-from polars_rank.conformance.choices import ALTERNATIVES, change_text
-from polars_rank.conformance.given import GROUP, LOWEST_TOLERANCE, OTHER, Given
-from polars_rank.conformance.library import VALUE, definition_of, values_under
 from polars_rank.conformance.reference import METRICS
-from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.conventions import Conventions
+from polars_rank.definitions import ALTERNATIVES, Definition, change_text, one_metric
+from polars_rank.errors import ArgumentError, DataError, number_of, short
+from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, grouped
 from polars_rank.evaluation.stages import JUDGED, RETRIEVED
-from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.frames.tables import lazy
 from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from polars_rank.metrics.metric import Metric
+#: Columns of a given number, and of its row in the table of numbers.
+OTHER, GROUP = OWN + "other", OWN + "group"
 
+#: The lowest tolerance, for values that were computed with 32 bits.
+LOWEST_TOLERANCE = 5e-7
 #: Choices about means, which have no effect on the metric of a query.
 _OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
 #: What undefined values count as.
 _NUMBERS = {"zero": 0.0, "one": 1.0}
 #: The number of queries of a definition that are shown.
 _QUERIES = 3
-
-
 #: The treatments of copies of a document.
 TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
 #: More distinct labels than this are not grades, each of which could be the lowest relevant label.
@@ -109,10 +111,92 @@ class Effects(NamedTuple):
         return plain
 
 
-class Definition(NamedTuple):
-    """A metric with the choices that define its mean."""
+class Given(NamedTuple):
+    """The numbers of another tool, by query, by run, or one number."""
 
-    metric: Metric
+    #: The keys of numbers, and the column `OTHER`.
+    numbers: pl.DataFrame
+    keys: list[str]
+    log: Log
+    tolerance: float
+
+    @classmethod
+    def of(cls, value: Any, log: Log, metric: str) -> Given:
+        """Return the numbers of the parameter `value`, in the column of the metric or another."""
+        if isinstance(value, Mapping):
+            if not log.runs:
+                raise ArgumentError(
+                    "`value` has numbers of runs, but there is no column of runs; name it with "
+                    "`run`, such as run='model'"
+                )
+            texts = [str(each) for each in value.values()]
+            table = pl.DataFrame({log.runs[0]: [*value], OTHER: texts})
+        elif isinstance(value, (str, Real)):
+            table = pl.DataFrame({OTHER: [str(value)]})
+        else:
+            table = lazy(value, "value").collect()
+        keys = [each for each in log.columns.keys if each in table.columns]
+        names = [each for each in table.columns if each not in keys]
+        names = [metric] if metric in names else names
+        if len(names) != 1:
+            raise ArgumentError(
+                f"`value` must have a column {metric!r}, or one column besides runs and queries; "
+                f"found {', '.join(map(repr, names)) or 'none'}"
+            )
+        column = table.get_column(names[0]).cast(pl.String).str.strip_chars()
+        try:
+            digits = [-int(Decimal(text).as_tuple().exponent) for text in {*column.drop_nulls()}]
+            tolerance = max(10.0 ** -max(digits, default=0) / 2, LOWEST_TOLERANCE) * (1 + 1e-9)
+            found = column.cast(pl.Float64)  # Decimal also reads "1_0" and digits of other scripts
+        except (InvalidOperation, ValueError, OverflowError, pl.exceptions.PolarsError):
+            raise ArgumentError(
+                f"`value` must be a finite number, or have finite numbers; found {short(value)}"
+            ) from None
+        return cls(table.select(*keys, found.alias(OTHER)), keys, log, tolerance)
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether the numbers are values of queries."""
+        return {*self.log.columns.query} <= {*self.keys}
+
+    def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
+        """Return rankings with their numbers, and with the row of the number."""
+        needed = [name for name in self.log.columns.by if rankings.get_column(name).n_unique() > 1]
+        needed += [*self.log.columns.query] if {*self.log.columns.query} & {*self.keys} else []
+        for name in needed:
+            if name not in self.keys:
+                raise ArgumentError(
+                    f"`value` has no column {name!r}, in which the rankings differ; pass a mapping "
+                    "from runs to numbers, a table with this column, or the log of one run"
+                )
+        types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
+        numbers = self.numbers.with_columns(types).with_row_index(GROUP)
+        if not self.keys and numbers.height != 1:
+            names = " and ".join(map(repr, self.log.columns.keys))
+            raise ArgumentError(
+                f"`value` has {numbers.height:,} rows, but no column {names}; rename its columns"
+            )
+        if not self.keys:
+            return rankings.join(numbers, how="cross")
+        unknown = numbers.join(rankings, on=self.keys, how="anti", nulls_equal=True)
+        if unknown.height:
+            row = self.numbers.row(unknown.item(0, GROUP), named=True)
+            raise DataError(
+                f"{number_of(unknown.height, 'number')} of `value` not found in the log, such as "
+                f"{short({key: row[key] for key in self.keys})}; add their judged documents to the "
+                "log, or drop them"
+            )
+        if numbers.select(self.keys).is_duplicated().any():
+            raise DataError("`value` has several numbers for a query or a run; keep one of them")
+        return rankings.join(
+            numbers, on=self.keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+
+
+class Candidate(NamedTuple):
+    """A definition with changes, which may be choices that only other tools have."""
+
+    definition: Definition
     choices: Mapping[str, Any]
     #: The choices that differ from the presets.
     changes: Mapping[str, Any]
@@ -120,8 +204,8 @@ class Definition(NamedTuple):
     #: The conventions and choices of the caller, or a preset.
     given: Mapping[str, Any]
 
-    def but(self, changes: Mapping[str, Any]) -> Definition:
-        """Return the definition with other choices."""
+    def but(self, changes: Mapping[str, Any]) -> Candidate:
+        """Return the candidate with other choices."""
         return self._replace(
             choices={**self.choices, **changes}, changes={**self.changes, **changes}
         )
@@ -142,7 +226,7 @@ class Definition(NamedTuple):
 class _Found(NamedTuple):
     """A definition with its largest difference from a given number."""
 
-    definition: Definition
+    definition: Candidate
     column: str
     deviation: float | None
     fits: bool
@@ -151,21 +235,22 @@ class _Found(NamedTuple):
 class Search:
     """A log, the numbers of another tool, and the definitions whose values were compared."""
 
-    def __init__(
-        self,
-        log: pl.LazyFrame,
-        rankings: pl.DataFrame,
-        lists: pl.DataFrame,
-        ids: pl.DataType | None,
-        options: Mapping[str, Any],
-        given: Given,
-    ) -> None:
-        self.ids: pl.DataType | None = ids
-        self._log, self._options, self._given = log, options, given
-        self._keys, self._rows = rankings.columns, documents(lists)
+    def __init__(self, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> None:
+        log = Log.of(lazy(frame, collects=True), **options)
+        free(log.columns.keys, ("value", "other"))
+        self._log, self._given = log, Given.of(value, log, metric)
+        doc = log.columns.doc
+        self.ids: pl.DataType | None = None if doc is None else log.columns.schema[doc]
+        read = replace(log, repeated=pl.lit(value=False))
+        roles = ["score", "label", *([] if doc is None else ["doc"])]
+        table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
+        self._keys, self._rows = log.columns.keys, documents(table.select(roles))
         self.effects: Effects = Effects.of(self._rows)
+        if self.effects.copies:  # scores and labels in different copies are an error
+            kept = Conventions(duplicates="max")
+            values_under(log, [Definition.of(one_metric("num_retrieved"), kept)])
         sets = _query_sets(self._rows, self.effects)
-        self._rankings = given.joined(rankings).hstack(sets)
+        self._rankings = self._given.joined(table.select(log.keys.named)).hstack(sets)
         #: The first of the query sets with the same queries.
         self._same_sets = {
             name: next(each for each in sets.columns if sets[each].equals(sets[name]))
@@ -175,27 +260,6 @@ class Search:
         self._columns: dict[Any, str | None] = {}
         self._seen: set[Any] = set()
         self._found: list[_Found] = []
-
-    @classmethod
-    def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
-        """Return the search on a log for the numbers of the parameter `value`."""
-        log = lazy(frame, collects=True)
-        schema = schema_of(log)
-        read = Log.of(log, **options)
-        keys = read.columns.keys
-        free(keys, ("value", "other"))
-        given = Given.of(value, read, metric)
-        read = replace(read, repeated=pl.lit(value=False))
-        roles = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
-        table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
-        ids = None if read.columns.doc is None else schema[read.columns.doc]
-        search = cls(
-            read.table.select(*schema), table.select(read.keys.named), table.select(roles), ids,
-            {**options, "by": None, "run": None, "query": keys}, given,
-        )  # fmt: skip
-        if search.effects.copies:  # scores and labels in different copies are an error
-            evaluate(search._log, "num_retrieved", duplicates="max", **search._options).collect()
-        return search
 
     @property
     def decimals(self) -> Sequence[int | None]:
@@ -219,14 +283,14 @@ class Search:
         """Whether a definition fits."""
         return any(each.fits for each in self._found)
 
-    def treated(self, definition: Definition) -> Iterator[Definition]:
+    def treated(self, definition: Candidate) -> Iterator[Candidate]:
         """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
         if not self.effects.copies or definition.choices["duplicates"] != "error":
             yield definition
             return
         yield from (definition.but({"duplicates": each}) for each in TREATMENTS)
 
-    def add(self, definitions: Iterable[Definition]) -> None:
+    def add(self, definitions: Iterable[Candidate]) -> None:
         """Compare the values of definitions with the given numbers."""
         new = []
         columns = self._evaluate([each for each in definitions if self.effects.allow(each.choices)])
@@ -241,7 +305,7 @@ class Search:
             self._found.append(_Found(each, column, deviation, fits))
 
     def _deviations(
-        self, definitions: Sequence[tuple[Definition, str]]
+        self, definitions: Sequence[tuple[Candidate, str]]
     ) -> tuple[Sequence[float | None], Sequence[bool]]:
         """Return the largest differences from the given numbers, and whether the same values count.
 
@@ -274,27 +338,29 @@ class Search:
         ]
         return differences, [True] * len(differences)
 
-    def _evaluate(self, definitions: Sequence[Definition]) -> list[tuple[Definition, str]]:
+    def _evaluate(self, definitions: Sequence[Candidate]) -> list[tuple[Candidate, str]]:
         """Return definitions with the columns of their values, undefined ones as null.
 
-        Definitions that neither the library nor the reference has are left out.
+        Candidates that neither the library nor the reference has are left out.
         """
-        pairs: list[tuple[Any, Definition]] = []
+        pairs: list[tuple[Any, Candidate]] = []
         for each in definitions:  # those with equal values have equal keys
             own = {**self.effects.plain(each.choices), **_OF_MEANS}
             texts = sorted((choice, repr(value)) for choice, value in own.items())
-            pairs.append(((each.metric.function.__name__, *texts), each))
+            pairs.append(((each.definition.function, *texts), each))
         new = {key: each for key, each in pairs if key not in self._columns}
         names = {key: f"{OWN}{index}" for index, key in enumerate(new, len(self._columns))}
         batch, in_library = {}, {}
         for key, each in new.items():
-            self._columns[key], name = None, each.metric.function.__name__
-            if computes(name, each.choices):
-                batch[key] = name, each.choices
+            self._columns[key] = None
+            if computes(each.definition.function, each.choices):
+                batch[key] = each.definition.function, each.choices
             # No tool is known to have the mean over all orders of ties with other changes.
-            elif name not in METRICS or len(each.changes) < 2:
+            elif each.definition.function not in METRICS or len(each.changes) < 2:
+                changes = {**each.changes, **_OF_MEANS}
+                del changes["decimals"]
                 with suppress(ArgumentError):  # only other tools have the choice
-                    in_library[key] = definition_of(each.metric, {**each.choices, **_OF_MEANS})
+                    in_library[key] = each.definition.but(**changes)
         self._columns |= {key: names[key] for key in (*batch, *in_library)}
         columns = values(self._rows, [*batch.values()])
         columns.columns = [names[key] for key in batch]
@@ -304,9 +370,7 @@ class Search:
             .get_column(VALUE)
             .alias(names[key])
             for key, table in zip(
-                in_library,
-                values_under(self._log, in_library.values(), self._options),
-                strict=True,
+                in_library, values_under(self._log, [*in_library.values()]), strict=True
             )
         ]
         self._rankings = self._rankings.hstack(columns).hstack(of_library)
@@ -323,7 +387,7 @@ class Search:
         """Return the column that says which queries count."""
         return _name_of_set(self.effects.plain(choices), choices["query_set"])
 
-    def _counted(self, value: pl.Expr, definition: Definition) -> pl.Expr:
+    def _counted(self, value: pl.Expr, definition: Candidate) -> pl.Expr:
         """Return the values of queries as they enter a mean; null does not count."""
         choices = definition.choices
         if (number := _NUMBERS.get(choices["undefined"])) is not None:
@@ -332,14 +396,14 @@ class Search:
             value = value.round(choices["decimals"])
         return pl.when(self._query_set(choices)).then(value)
 
-    def _mean(self, counted: pl.Expr, definition: Definition) -> pl.Expr:
+    def _mean(self, counted: pl.Expr, definition: Candidate) -> pl.Expr:
         """Return the mean of values; null if undefined values make it null."""
         if definition.choices["undefined"] != "null":
             return counted.mean()
         included = pl.col(self._query_set(definition.choices))
         return pl.when(~(counted.is_null() & included).any()).then(counted.mean())
 
-    def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
+    def table(self, n: int, code: Callable[[Candidate], str | None]) -> pl.DataFrame:
         """Return the definitions that fit, or else the nearest ones."""
         distinct = self._distinct(n)
         given = self._rankings.get_column(OTHER)

@@ -9,25 +9,19 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._pages import Page, Paged, PageTable, Verdict
-from polars_rank.conformance.choices import title as title_of
+from polars_rank.definitions import TITLES
 from polars_rank.errors import number_of
 
 #: The number of presets that are named.
 _NAMED = 3
 #: Kinds of findings, from what hurts most, in words.
 KINDS = {
-    "range": "out of range",
-    "crash": "crash",
-    "hang": "hang",
-    "number": "not a number",
-    "order": "order",
-    "mixture": "mixture",
-    "refusal": "refusal",
-    "convention": "convention",
-}
+    "range": "out of range", "crash": "crash", "hang": "hang", "number": "not a number",
+    "order": "order", "mixture": "mixture", "refusal": "refusal", "convention": "convention",
+}  # fmt: skip
 
 
-class Finding(NamedTuple):
+class RefereeFinding(NamedTuple):
     """A defect, or a convention that differs from the expected one."""
 
     #: "defect" or "convention".
@@ -101,7 +95,7 @@ class Referee(Paged):
         title = f"{self.name}: {', '.join(counts)}"
         named = [_sentence(row) for row in rows if row["severity"] == "defect"]
         left = f"; {number_of(self.left_out, 'case')} left out" if self.left_out else ""
-        choices = (f"- {title_of(key)}: {text}" for key, text in self.definition.items())
+        choices = (f"- {TITLES.get(key, key)}: {text}" for key, text in self.definition.items())
         texts = [(row["severity"], _sentence(row), *self._example(row)) for row in rows]
         table = pl.DataFrame(texts, ["severity", "finding", "example", "arguments"], orient="row")
         return Page(

@@ -16,7 +16,7 @@ from polars_rank.diagnostics.judgment_extremes import (
     label_of_relevant,
     without_negative_gains,
 )
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, recorded_warnings
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import Means, ratio, to_rows
@@ -258,11 +258,15 @@ def judgment_bounds(
 
 
 def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.DataFrame | None:
-    """Return the bounds of a metric of an evaluated log; None if the metric has none."""
+    """Return the bounds of a metric of an evaluated log, which has issued its warnings.
+
+    Return None if the metric has none.
+    """
     if unknown := {*options} - {*OPTIONS["EvaluateOptions"]}:
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     try:
-        return collected(judgment_bounds(frame, metric, **options))
+        with recorded_warnings():
+            return collected(judgment_bounds(frame, metric, **options))
     except (ArgumentError, DataError):
         return None
 

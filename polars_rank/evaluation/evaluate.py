@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Unpack
 
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import Names
+from polars_rank._params import OWN, Names
 from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
+from polars_rank.definitions import Definition
+from polars_rank.errors import recorded_warnings
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
 from polars_rank.frames.engines import Mergeable, Separable
-from polars_rank.frames.tables import framed
+from polars_rank.frames.tables import collected, framed
 from polars_rank.metrics.names import Metrics, listed
+
+#: The column of values under a definition.
+VALUE = OWN + "value"
 
 
 @framed
@@ -268,3 +276,26 @@ def per_query_table(log: Log, *, warns: bool = False) -> pl.LazyFrame:
     values = [each.counted.alias(each.name) for each in log.definitions]
     conditions = selectors.by_name(*names) & selectors.boolean()
     return rankings.select(*keys, *values).with_columns(conditions.cast(pl.Float64))
+
+
+def values_under(log: Log, definitions: Sequence[Definition]) -> list[pl.DataFrame]:
+    """Return the keys and the column `VALUE` of the rankings that count, under each definition.
+
+    The log is read once for each order of documents. Only the first definitions may warn.
+    """
+    # By these choices, other documents are judged and retrieved, so that other queries count.
+    treatments = [(each.conventions.unjudged, each.conventions.duplicates) for each in definitions]
+    columns = [replace(each, name=f"{VALUE} {place}") for place, each in enumerate(definitions)]
+    tables: dict[tuple[str, str], pl.DataFrame] = {}
+    for treatment in dict.fromkeys(treatments):
+        alike = [each for each, own in zip(columns, treatments, strict=True) if own == treatment]
+        with recorded_warnings() if tables else nullcontext():
+            part = plan.per_query(replace(log, definitions=alike))
+        tables[treatment] = collected(part)
+    keys = [*log.columns.keys, *log.columns.roles.get("keep", ())]
+    return [
+        tables[treatment]
+        .filter(COUNTED.get(each.conventions.query_set, pl.lit(value=True)))
+        .select(*keys, each.counted.cast(pl.Float64).alias(VALUE))
+        for each, treatment in zip(columns, treatments, strict=True)
+    ]

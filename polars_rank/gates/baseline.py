@@ -17,12 +17,11 @@ import polars as pl
 from polars_rank._pages import FORMAT_VERSION
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
+from polars_rank.definitions import Definition
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
 from polars_rank.gates.golden import Golden, digest
 from polars_rank.io.fields import listed
 from polars_rank.io.outputs import check_path, new_file
-from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name
 
 #: The version of the format, and the days after which a baseline is old.
 _VERSION, _OLD = 2, 90
@@ -39,15 +38,8 @@ def today() -> date:
 
 def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[str, str]:
     """Return what each metric means, to find out whether a baseline means the same."""
-    default = Conventions()
-    choices = "".join(
-        f", {name}={value!r}" for name, value in sorted(vars(conventions).items())
-        if name != "name" and value != getattr(default, name)
-    )  # fmt: skip
-    return {
-        output_name(each): (str(each) if isinstance(each, Metric) else output_name(each)) + choices
-        for each in metrics
-    }
+    every = [Definition.of(each, conventions) for each in metrics]
+    return {each.name: ", ".join("=".join(item) for item in each.items().items()) for each in every}
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conformance.choices import ALTERNATIVES
-from polars_rank.conformance.choices import TEXTS, reference_choices, value_text
+from polars_rank.definitions import ALTERNATIVES, TEXTS, Definition, value_text
 from polars_rank.conformance.reference import METRICS, RefusedError, value
 from polars_rank.conventions import PRESETS
 from polars_rank.metrics.compared import COMPARED
@@ -84,7 +83,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
 def choices_for(name: str, conventions: pr.Conventions = DEFAULT) -> dict[str, Any]:
     """Return the choices of conventions for a metric, with the name of its function."""
     metric = read(name, conventions.name)
-    return {"metric": metric.function.__name__, **reference_choices(metric, conventions)}
+    return {"metric": metric.function.__name__, **Definition.of(metric, conventions).choices()}
 
 
 def changes_of(topic: str, choices: Change) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,7 @@ from itertools import product
 import polars as pl
 import pytest
 from polars_rank.conformance.batch import computes, documents, values
-from polars_rank.conformance.choices import changes
-from polars_rank.conformance.choices import reference_choices
+from polars_rank.definitions import Definition, changes
 from polars_rank.conformance.reference import METRICS, RefusedError, value
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.metrics.names import read
@@ -44,7 +43,7 @@ def test_values_of_the_reference(metric: str) -> None:
     )
     definitions = []
     for k in (None, 1, 3) if metric != "r_precision" else (None,):
-        base = reference_choices(read(metric if k is None else f"{metric}@{k}"), POLARS_RANK)
+        base = Definition.of(read(metric if k is None else f"{metric}@{k}"), POLARS_RANK).choices()
         base["duplicates"] = "credited"
         singles = [change for change in changes(base) if not {"decimals", "undefined"} & {*change}]
         definitions += [{**base, **a, **b} for a, b in product(singles, [{}, *singles])]

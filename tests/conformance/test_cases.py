@@ -9,7 +9,7 @@ from typing import Any
 import needs
 import pytest
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conformance.choices import ALTERNATIVES, changes
+from polars_rank.definitions import ALTERNATIVES, changes
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS, named as preset_named
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.conformance.choices import reference_choices
+from polars_rank.definitions import Definition
 from polars_rank.conformance.reference import METRICS, value
 from polars_rank.conventions import POLARS_RANK, PRESETS, named
 from polars_rank.metrics.compared import COMPARED
@@ -341,7 +341,7 @@ def test_nothing_fits() -> None:
 def of_reference(log: pl.DataFrame, metric: str, **changes: Any) -> float:
     """Return the mean of the reference."""
     parsed = read(metric)
-    choices = {**reference_choices(parsed, POLARS_RANK), **changes}
+    choices = {**Definition.of(parsed, POLARS_RANK).choices(), **changes}
     values = []
     for _, rows in log.group_by("query"):
         ranking = rows.drop_nulls("score").select("doc", "score").rows()

@@ -8,7 +8,7 @@ import random
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.conformance.choices import reference_choices
+from polars_rank.definitions import Definition
 from polars_rank.conformance.reference import METRICS, value
 from polars_rank.metrics.names import read
 
@@ -44,7 +44,7 @@ def test_values_of_presets(preset: str) -> None:
         judgments = {doc["doc"]: doc["label"] for doc in docs if doc["label"] is not None}
         for name in NAMES:
             metric = read(name, plain.name)
-            choices = reference_choices(metric, plain)
+            choices = Definition.of(metric, plain).choices()
             found = value(metric.function.__name__, ranking, judgments, choices)
             expected = math.nan if row[name] is None else row[name]
             assert pytest.approx(expected, rel=1e-12, abs=1e-15, nan_ok=True) == (

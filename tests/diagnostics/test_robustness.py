@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import Any
 
@@ -11,7 +12,10 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-from polars_rank.diagnostics import broken_runs, choices
+from polars_rank.diagnostics import broken_runs
+
+#: The module, whose name in its package is the function.
+MODULE = sys.modules[pr.diagnostics.robustness.__module__]
 
 ESTIMATES = ["run", "difference", "low", "high", "verdict"]
 LOG = pr.datasets.search_log(150, (5, 30), runs=["bm25", "dense", "hybrid"], seed=4).collect()
@@ -231,7 +235,7 @@ def test_intervals_are_corrected_for_other_metrics() -> None:
     statistics = {
         "baseline": "bm25", "weight": None, "cluster": None, "margin": 0, "confidence": 0.95
     }  # fmt: skip
-    table = choices.robustness_of(LOG.lazy(), metrics, None, columns, statistics).collect()
+    table = MODULE.robustness_of(LOG.lazy(), metrics, None, columns, statistics).collect()
     expected = pr.compare(pr.per_query(LOG, metrics), baseline="bm25").filter(metric="ndcg@10")
     assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
 
@@ -358,7 +362,7 @@ def test_long_logs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = []
     for rows, queries in ((10**9, 10**9), (10_000, 100)):
         monkeypatch.setattr(broken_runs, "_ROWS", rows)
-        monkeypatch.setattr(choices, "_MOST_QUERIES", queries)
+        monkeypatch.setattr(MODULE, "_MOST_QUERIES", queries)
         monkeypatch.setattr(broken_runs, "_QUERIES", 20)
         with warnings.catch_warnings(action="ignore"):
             tables.append(robustness(log))

@@ -11,18 +11,17 @@ import polars as pl
 
 from polars_rank._params import OWN, free, share
 from polars_rank.columns import Columns
-from polars_rank.conventions import POLARS_RANK, Conventions, read_metrics
-from polars_rank.definitions import Definition
+from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
 from polars_rank.errors import DataError, number_of, recorded_warnings, short, warn
-from polars_rank.evaluation.evaluate import per_query_table
+from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import Reads, in_rank_order, ranked_table
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, cutoff, parameters_of, tree_of
-from polars_rank.metrics.names import leaves_of, lower_is_better, output_name
+from polars_rank.metrics.names import leaves_of, lower_is_better
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import Margin, compare
 from polars_rank.stats.result_columns import deferred
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Label, Score
-    from polars_rank.conventions import ConventionsLike, Definitions
+    from polars_rank.conventions import Conventions, ConventionsLike, Definitions
+    from polars_rank.definitions import Definition
 
 MADE = "as made"
 #: The cutoffs and gains that are tried.
@@ -49,27 +49,11 @@ _MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
 _ROUNDING = 1e-9
 #: Whether a row of the result has bounds.
 _IS_BOUNDS = (pl.col("choice") == "unjudged") & (pl.col("value") == "bounds")
-#: Ignores the warnings of other choices, which are those about the choices as made.
-_silent = recorded_warnings
 RESULT: dict[str, pl.DataType] = {
     "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
     "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),
     "headline": pl.String(),
 }  # fmt: skip
-
-
-class Choice(NamedTuple):
-    """A choice, and the metric and conventions that make it."""
-
-    name: str
-    value: str | None
-    metric: pl.Expr
-    conventions: Conventions
-
-    def column(self, name: str) -> Definition:
-        """Return the metric as a column of per-query values."""
-        column = Definition.of(self.metric, self.conventions)
-        return replace(column, name=name, metric=column.metric.alias(name))
 
 
 @framed
@@ -273,8 +257,7 @@ def robustness_of(
     kept = tuple(name for name in units if name not in found.keys)
     log = Log.of(frame, metrics, keep=kept, **columns)
     tried = _Tried(
-        frame, log, metrics, judge,
-        {**columns, "weight": statistics["weight"]},
+        frame, log, judge, {**columns, "weight": statistics["weight"]},
         {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,
     )  # fmt: skip
     return deferred(tried.result, {run: dtype, **RESULT})
@@ -284,9 +267,8 @@ class _Tried(NamedTuple):
     """The parameters of `robustness`, checked."""
 
     frame: pl.LazyFrame
-    log: Log
     #: The metric that is tried, and others for which its intervals are corrected.
-    metrics: Sequence[pl.Expr]
+    log: Log
     #: The column of judges, if there is one.
     judge: str | None
     #: Parameters of `judgment_bounds`, and of `compare`.
@@ -295,9 +277,14 @@ class _Tried(NamedTuple):
     margin: Margin
 
     @property
+    def made(self) -> Definition:
+        """The definition as made."""
+        return self.log.definitions[0]
+
+    @property
     def metric(self) -> pl.Expr:
         """The metric that is tried."""
-        return self.metrics[0]
+        return self.made.given
 
     @property
     def run(self) -> str:
@@ -337,11 +324,11 @@ class _Tried(NamedTuple):
         known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
         for text in known.warnings:
             warn(text)
-        values, name = self._values(known, others), output_name(self.metric)
+        values = self._values(known, others)
         rows = []
         for (choice, value), table in values.items():
-            with nullcontext() if choice == MADE else _silent():
-                compared = compare(table, **self.statistics).filter(metric=name)
+            with nullcontext() if choice == MADE else recorded_warnings():
+                compared = compare(table, **self.statistics).filter(metric=self.made.name)
             rows.append(_of_choice(compared, self.run, choice, value))
         sample = self._sample(known, values[MADE, None]) if known.has_unjudged else None
         if sample is not None and (bounds := self._bounds(sample, rows[0])) is not None:
@@ -352,26 +339,37 @@ class _Tried(NamedTuple):
         self, known: Contents, others: Mapping[str, pl.LazyFrame]
     ) -> dict[tuple[str, str | None], pl.DataFrame]:
         """Return the per-query values by choices that change them, and by other judges."""
-        made, name = self.log, output_name(self.metric)
-        choices = [*_choices(self.metric, made.conventions, known)]
-        own = [f"{OWN}choice {index}" for index in range(len(choices))]
-        columns = [each.column(name) for each, name in zip(choices, own, strict=True)]
-        columns += made.definitions[1:]
-        table = collected(per_query_table(replace(made, definitions=columns)))
-        values = {
-            (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name))
-            for each, column in zip(choices, own, strict=True)
-            if column == own[0] or _differs(table.get_column(own[0]), table.get_column(column))
+        choices = [*_choices(self.made, known)]
+        made, *tables = self._tables(self.log, [self.made, *(each for *_, each in choices)])
+        values: dict[tuple[str, str | None], pl.DataFrame] = {(MADE, None): made}
+        values |= {
+            (name, value): table
+            for (name, value, _), table in zip(choices, tables, strict=True)
+            if _differs(made, table, self.made.name)
         }
-        values["outliers", "removed"] = self._without_outliers(values[MADE, None])
+        values["outliers", "removed"] = self._without_outliers(made)
         for judge, frame in others.items():
-            with _silent():
-                values["judge", judge] = collected(per_query_table(made.on(frame)))
+            with recorded_warnings():
+                (values["judge", judge],) = self._tables(self.log.on(frame), [self.made])
         return values
+
+    def _tables(self, log: Log, definitions: Sequence[Definition]) -> list[pl.DataFrame]:
+        """Return the per-query values under each definition, with those of the other metrics."""
+        others = self.log.definitions[1:]
+        values = values_under(log, [*definitions, *others])
+        tables = [each.rename({VALUE: self.made.name}) for each in values[: len(definitions)]]
+        keys = log.columns.keys
+        for other, column in zip(others, values[len(definitions) :], strict=True):
+            own = column.select(*keys, pl.col(VALUE).alias(other.name))
+            tables = [
+                each.join(own, on=keys, how="left", nulls_equal=True, maintain_order="left")
+                for each in tables
+            ]
+        return tables
 
     def _without_outliers(self, values: pl.DataFrame) -> pl.DataFrame:
         """Return the values, without those of a run that differ most from the baseline's."""
-        run, query, name = self.run, self.log.columns.query, output_name(self.metric)
+        run, query, name = self.run, self.log.columns.query, self.made.name
         change, base = OWN + "change", OWN + "baseline"
         of_baseline = values.filter(self.is_baseline).select(*query, pl.col(name).alias(base))
         joined = values.join(
@@ -401,8 +399,7 @@ class _Tried(NamedTuple):
         Return None if the metric has no bounds.
         """
         run, margin = self.run, self.margin
-        with _silent():
-            bounds = known_bounds(frame, self.metric, **{**self.columns, "counts": "mean"})
+        bounds = known_bounds(frame, self.metric, **{**self.columns, "counts": "mean"})
         if bounds is None:
             return None
         low, high = (pl.col(name).filter(self.is_baseline).first() for name in ("low", "high"))
@@ -430,7 +427,7 @@ class _Tried(NamedTuple):
         """
         columns = self.log.columns
         is_compared = self.is_baseline | is_run(self.run, columns.schema[self.run], run)
-        ordering = self.log.definitions[0].ordering
+        ordering = self.made.ordering
         table = self.log.table.filter(is_compared)
         log = replace(self.log, table=table, ordering=ordering, is_checked=True)
         reads, is_unjudged = Reads.of_all(log, ["rank"]), pl.col("label").is_null()
@@ -479,48 +476,40 @@ def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:
     return conventions.of(metric).rel if own is None else own
 
 
-def _choices(metric: pl.Expr, own: Conventions, known: Contents) -> Iterator[Choice]:
-    """Yield the choices of definitions, the one that was made first."""
-    yield Choice(MADE, None, metric, own)
+def _choices(made: Definition, known: Contents) -> Iterator[tuple[str, str, Definition]]:
+    """Yield the name and the value of each other choice, with its definition."""
     for ties in ("best", "worst") if known.has_ties else ():
-        yield Choice("ties", ties, metric, own.but(ties=ties))
+        yield "ties", ties, made.but(ties=ties)
     if known.has_unjudged:
-        yield Choice("unjudged", "removed", metric, own.but(unjudged="removed"))
-    labels = pl.lit(pl.Series(known.labels, dtype=pl.Float64))
-    for gain in _GAINS:
-        for choice in _with_parameter("gain", gain, metric, own, gain=gain):
-            refused = refusals(tree_of(choice.column("").metric)).values()
-            if not any(pl.select(each(labels).any()).item() for each in refused):
-                yield choice
-    for k in _CUTOFFS:
-        if k <= known.longest:
-            yield from _with_parameter("cutoff", str(k), metric, own, k=k)
-    lowest = lowest_of(metric, own)
+        yield "unjudged", "removed", made.but(unjudged="removed")
+    lowest = lowest_of(made.given, made.conventions)
     below = [each for each in known.labels if each < lowest]
     relevant = [each for each in known.labels if each >= lowest]
-    for rel in (*below[1:][-1:], *relevant[1:2]):
-        yield from _with_parameter("threshold", f"{rel:g}", metric, own, rel=rel)
+    parameters: list[tuple[str, str, dict[str, Any]]] = [
+        *(("gain", gain, {"gain": gain}) for gain in _GAINS),
+        *(("cutoff", str(k), {"k": k}) for k in _CUTOFFS if k <= known.longest),
+        *(("threshold", f"{rel:g}", {"rel": rel}) for rel in (*below[1:][-1:], *relevant[1:2])),
+    ]
+    leaves = made.given.leaves if isinstance(made.given, Metric) else []
+    accepted = {name for leaf in leaves for name in parameters_of(leaf)}
+    labels = pl.lit(pl.Series(known.labels, dtype=pl.Float64))
+    for name, value, parameter in parameters:
+        if {*parameter} <= accepted:
+            changed = made.but(**parameter)
+            refused = refusals(tree_of(changed.metric)).values()
+            if not any(pl.select(each(labels).any()).item() for each in refused):
+                yield name, value, changed
     for undefined in ("zero", "skip"):
-        yield Choice("undefined", undefined, metric, own.but(undefined=undefined))
+        yield "undefined", undefined, made.but(undefined=undefined)
 
 
-def _with_parameter(
-    name: str, value: str, metric: pl.Expr, own: Conventions, **parameter: Any
-) -> Iterator[Choice]:
-    """Yield the choice of a parameter of a metric; nothing if it does not have the parameter."""
-    key = next(iter(parameter))
-    if isinstance(metric, Metric) and any(key in parameters_of(leaf) for leaf in metric.leaves):
-
-        def changed(leaf: Metric) -> Metric:
-            return leaf.but(**parameter) if key in parameters_of(leaf) else leaf
-
-        yield Choice(name, value, metric.with_leaves(changed).alias(output_name(metric)), own)
-
-
-def _differs(made: pl.Series, other: pl.Series) -> bool:
-    """Return whether the values of a choice differ in a query."""
-    changes: Any = (made - other).abs().max()
-    return (changes or 0) > _ROUNDING or bool((made.is_null() != other.is_null()).any())
+def _differs(made: pl.DataFrame, other: pl.DataFrame, name: str) -> bool:
+    """Return whether the values of a choice differ in a query, or other queries count."""
+    if not made.drop(name).equals(other.drop(name)):
+        return True
+    values, others = made.get_column(name), other.get_column(name)
+    changes: Any = (values - others).abs().max()
+    return (changes or 0) > _ROUNDING or bool((values.is_null() != others.is_null()).any())
 
 
 def _of_choice(compared: pl.DataFrame, run: str, choice: str, value: str | None) -> pl.DataFrame:
