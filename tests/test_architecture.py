@@ -62,7 +62,7 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 BUDGETS = {
     ".": (3_000, 3_296),
     "frames": (750, 856),
-    "metrics": (4_100, 4_585),
+    "metrics": (4_100, 4_044),
     "evaluation": (2_500, 2_625),
     "io": (2_800, 4_231),
     "stats": (2_500, 2_542),
