@@ -147,7 +147,12 @@ def hits_in_block(rel: float | None) -> Term:
 
 def hits_above_block(rel: float | None) -> Term:
     """Return the number of hits above the documents tied with each document."""
-    return nodes.OfTies(_hits_above, (Hits(rel), Relevant(rel) & RETRIEVED, _BEGIN))
+    return nodes.OfTies(pl.Expr.gather, (_hits_before(rel), _BEGIN))
+
+
+def _hits_before(rel: float | None) -> Term:
+    """Return the number of hits above each document."""
+    return Hits(rel) - (Relevant(rel) & RETRIEVED).cast(pl.Float64)
 
 
 def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
@@ -164,10 +169,6 @@ def _block_sum(values: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
     number = values.fill_null(0)
     running = number.cum_sum()
     return (running.gather(end) - (running - number).gather(begin)).cast(pl.Float64)
-
-
-def _hits_above(hits: pl.Expr, hit: pl.Expr, begin: pl.Expr) -> pl.Expr:
-    return (hits.cast(pl.Int64) - hit.cast(pl.Int64)).gather(begin).cast(pl.Float64)
 
 
 def _weighed(first: pl.Expr, last: pl.Expr, term: pl.Expr, weights: pl.Expr) -> pl.Expr:
@@ -197,19 +198,13 @@ def reverse(node: Any) -> Any:
     if node in _OF_DOCUMENTS or isinstance(node, (Relevant, Gain)):
         return nodes.OfTies(pl.Expr.gather, (node, _REVERSE))
     if isinstance(node, Hits):
-        hit = Relevant(node.rel) & RETRIEVED
-        return nodes.OfTies(_reversed_hits, (node, hit, _BEGIN, _END, _REVERSE))
+        before = _hits_before(node.rel)
+        places = ((before, _BEGIN), (node, _END), (before, _REVERSE))
+        above, in_block, below = (nodes.OfTies(pl.Expr.gather, each) for each in places)
+        return above + in_block - below
     if isinstance(node, (nodes.Reduction, nodes.Listed)) and node.order == "ideal":
         return node
     return node.with_inputs(reverse)
-
-
-def _reversed_hits(
-    hits: pl.Expr, hit: pl.Expr, begin: pl.Expr, end: pl.Expr, back: pl.Expr
-) -> pl.Expr:
-    hits = hits.cast(pl.Int64)
-    before = hits - hit.cast(pl.Int64)
-    return before.gather(begin) + hits.gather(end) - before.gather(back)
 
 
 def has_reverse(metric: pl.Expr) -> bool:

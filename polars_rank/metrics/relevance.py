@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
@@ -21,6 +21,9 @@ __all__ = [
     "interpolated_precision", "log_average_precision", "precision", "r_precision", "recall",
     "recall_capped", "relative_precision", "yaap",
 ]  # fmt: skip
+
+#: How the number of hits that reach a recall is rounded.
+Rounding: TypeAlias = Literal["up", "nearest"]
 
 
 @define_metric(
@@ -398,9 +401,6 @@ def share_of_top(condition: Term, k: int | None, depth: Literal["k", "retrieved"
 def judged_nonrelevant(rel: float | None) -> Term:
     """Return whether a document is judged not relevant, with a label of 0 or more."""
     return t.JUDGED & (t.LABEL >= 0) & ~t.relevant(rel)
-
-
-Rounding = Literal["up", "nearest"]
 
 
 @define_metric(perfect=1, undefined="no document is relevant", expected=False)

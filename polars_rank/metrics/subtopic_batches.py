@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -51,6 +52,11 @@ class Persistence(NamedTuple):
     """Discount of a user who continues to the next document with probability `beta`."""
 
     beta: float
+
+    @property
+    def depth(self) -> int:
+        """The rank below which gains are too small to count."""
+        return math.ceil(math.log(2.0**-60 * (1 - self.beta), self.beta))
 
     def __call__(self, rank: pl.Expr) -> pl.Expr:
         """Return the probability of reaching a rank."""
@@ -220,20 +226,15 @@ def _check(pairs: pl.DataFrame, judgments: Subtopics) -> None:
 
 
 def discounted_gain(
-    batch: _Batch,
-    k: int | None,
-    discount: Discount,
-    alpha: float,
-    norm: Norm,
-    beta: float | None,
+    batch: _Batch, k: int | None, discount: Discount, alpha: float, norm: Norm
 ) -> pl.DataFrame:
     """Return the discounted gain of each ranking, divided by that of perfect documents."""
     gained = _gained(batch.pairs, k, discount, alpha)
     if norm == "none":
         return _by_ranking(batch, gained, pl.col("gain"))
     shares = pl.col("gain") / pl.col("weight")
-    if beta is not None:
-        return _by_ranking(batch, gained, shares * (1 - (1 - alpha) * beta))
+    if isinstance(discount, Persistence):
+        return _by_ranking(batch, gained, shares * (1 - (1 - alpha) * discount.beta))
 
     def weight(rank: pl.Expr) -> pl.Expr:
         return discount(rank) * pl.lit(1.0 - alpha).pow(rank - 1)

@@ -25,21 +25,9 @@ from typing import TYPE_CHECKING
 
 from polars_rank._params import one_of, share
 from polars_rank.discounts import Discount, log2, reciprocal
+from polars_rank.metrics import subtopic_batches
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.subtopic_batches import (
-    NO_SUBTOPIC,
-    Norm,
-    Persistence,
-    Subtopics,
-    average_precision,
-    d_sharp,
-    discounted_gain,
-    judged,
-    normalized_gain,
-    precision,
-    recall,
-    support,
-)
+from polars_rank.metrics.subtopic_batches import NO_SUBTOPIC, Norm, Persistence, Subtopics, judged
 
 if TYPE_CHECKING:
     from polars_rank.metrics.vocabulary import Value
@@ -102,7 +90,7 @@ def alpha_dcg(
     Clarke et al., Novelty and diversity in information retrieval evaluation, 2008; divisor:
     Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    return _discounted(k, log2, Subtopics(subtopics, grades, weights, rel), alpha=alpha, norm=norm)
+    return _discounted(k, log2, Subtopics(subtopics, grades, weights, rel), alpha, norm)
 
 
 @define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
@@ -151,7 +139,7 @@ def alpha_ndcg(
     ----------
     Clarke et al., Novelty and diversity in information retrieval evaluation, 2008.
     """
-    return _normalized(k, log2, Subtopics(subtopics, grades, weights, rel), alpha=alpha)
+    return _normalized(k, log2, Subtopics(subtopics, grades, weights, rel), alpha)
 
 
 @define_metric(undefined=NO_SUBTOPIC, expected=False)
@@ -199,7 +187,7 @@ def nrbp(
     """
     judgments = Subtopics(subtopics, grades, weights, rel)
     share("beta", beta)
-    return _discounted(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
+    return _discounted(None, Persistence(beta), judgments, alpha)
 
 
 @define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
@@ -246,38 +234,25 @@ def nnrbp(
     """
     judgments = Subtopics(subtopics, grades, weights, rel)
     share("beta", beta)
-    return _normalized(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
+    return _normalized(None, Persistence(beta), judgments, alpha)
 
 
 def _discounted(
-    k: int | None,
-    discount: Discount,
-    judgments: Subtopics,
-    *,
-    alpha: float,
-    norm: Norm = "full",
-    beta: float | None = None,
+    k: int | None, discount: Discount, columns: Subtopics, alpha: float, norm: Norm = "full"
 ) -> Value:
     """Return the discounted gain of a ranking."""
     share("alpha", alpha, ends=True)
     one_of("norm", norm, ("full", "none", "ndeval"))
     if norm == "ndeval":
         norm = "none" if k == 1 else "full"
-    return judged(discounted_gain, judgments, k, discount, alpha, norm, beta)
+    return judged(subtopic_batches.discounted_gain, columns, k, discount, alpha, norm)
 
 
-def _normalized(
-    k: int | None,
-    discount: Discount,
-    judgments: Subtopics,
-    *,
-    alpha: float,
-    beta: float | None = None,
-) -> Value:
+def _normalized(k: int | None, discount: Discount, columns: Subtopics, alpha: float) -> Value:
     """Return the discounted gain of a ranking, divided by that of the greedy ranking."""
     share("alpha", alpha, ends=True)
-    depth = k if beta is None else math.ceil(math.log(2.0**-60 * (1 - beta), beta))
-    return judged(normalized_gain, judgments, k, discount, alpha, depth, ids=True)
+    depth = discount.depth if isinstance(discount, Persistence) else k
+    return judged(subtopic_batches.normalized_gain, columns, k, discount, alpha, depth, ids=True)
 
 
 @define_metric(undefined=NO_SUBTOPIC, expected=False)
@@ -331,9 +306,7 @@ def err_ia(
     Chapelle et al., Expected reciprocal rank for graded relevance, 2009; divisor: Clarke et al., A
     comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    return _discounted(
-        k, reciprocal, Subtopics(subtopics, grades, weights, rel), alpha=alpha, norm=norm
-    )
+    return _discounted(k, reciprocal, Subtopics(subtopics, grades, weights, rel), alpha, norm)
 
 
 @define_metric(high=_HIGHEST, undefined=NO_SUBTOPIC, expected=False)
@@ -380,7 +353,7 @@ def nerr_ia(
     ----------
     Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
     """
-    return _normalized(k, reciprocal, Subtopics(subtopics, grades, weights, rel), alpha=alpha)
+    return _normalized(k, reciprocal, Subtopics(subtopics, grades, weights, rel), alpha)
 
 
 @define_metric(undefined=NO_SUBTOPIC, expected=False)
@@ -422,7 +395,7 @@ def ap_ia(
     ----------
     Agrawal et al., Diversifying search results, 2009.
     """
-    return judged(average_precision, Subtopics(subtopics, grades, weights, rel))
+    return judged(subtopic_batches.average_precision, Subtopics(subtopics, grades, weights, rel))
 
 
 @define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
@@ -465,7 +438,7 @@ def precision_ia(
     Agrawal et al., Diversifying search results, 2009.
     """
     judgments = Subtopics(subtopics, grades, weights, rel)
-    return judged(precision, judgments, k, ranked=k is not None)
+    return judged(subtopic_batches.precision, judgments, k, ranked=k is not None)
 
 
 @define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
@@ -509,7 +482,7 @@ def subtopic_recall(
     diversified search results using per-intent graded relevance, 2011.
     """
     judgments = Subtopics(subtopics, grades, weights, rel)
-    return judged(recall, judgments, k, ranked=k is not None)
+    return judged(subtopic_batches.recall, judgments, k, ranked=k is not None)
 
 
 @define_metric(
@@ -562,7 +535,7 @@ def nugget_recall(
     Pradeep et al., The great nugget recall, 2025.
     """
     judgments = Subtopics(subtopics, grades, weights, 0)
-    return judged(support, judgments, k, ranked=k is not None)
+    return judged(subtopic_batches.support, judgments, k, ranked=k is not None)
 
 
 @define_metric(undefined=NO_SUBTOPIC, expected=False)
@@ -617,4 +590,4 @@ def d_sharp_ndcg(
     """
     share("gamma", gamma, ends=True)
     judgments = Subtopics(subtopics, grades, weights, rel)
-    return judged(d_sharp, judgments, k, gamma)
+    return judged(subtopic_batches.d_sharp, judgments, k, gamma)

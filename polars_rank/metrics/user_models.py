@@ -27,6 +27,11 @@ __all__ = [
     "nerr11", "pfound", "pwa", "rbp", "rbp_residual", "reciprocal_rank", "sdcg",
 ]  # fmt: skip
 
+#: The largest label for which 2^label is a finite Float64, rounded down.
+_LARGEST_LABEL = 1000
+#: The least difference of grades that labels can be divided by.
+_LEAST_RANGE = 1e-100
+
 
 @define_metric(perfect=1, undefined="no document is relevant")
 def reciprocal_rank(k: int | None = None, *, rel: float | None = None) -> Value:
@@ -203,10 +208,6 @@ def pwa(k: int) -> Value:
 def persistence(rank: pl.Expr, *, p: float) -> pl.Expr:
     """Return the probability that a user who goes on with probability p reaches each rank."""
     return pl.lit(float(p)).pow(rank - 1)
-
-
-#: The largest label for which 2^label is a finite Float64, rounded down.
-_LARGEST_LABEL = 1000
 
 
 @define_metric()
@@ -665,10 +666,6 @@ def stop_probability(max_grade: float) -> Term:
     label = LABEL.clip(0, max_grade).fill_null(0.0)
     stops: Term = (2.0**label - 1) / 2.0**max_grade
     return stops
-
-
-#: The least difference of grades that labels can be divided by.
-_LEAST_RANGE = 1e-100
 
 
 def share_of_grades(max_grade: float, min_grade: float) -> Term:
