@@ -199,8 +199,8 @@ def write_qrels(
     distinct = valid.select(*given, label, *keys, _LABEL).unique()
     once = distinct.map_batches(partial(judged_once, keys=given, label=label, table="`judgments`"))
     whole = col(_LABEL).cast(pl.Int64, strict=False)
-    number = pl.when(whole == col(_LABEL)).then(whole.cast(pl.String))
-    number = number.otherwise(col(_LABEL).cast(pl.String))
+    text, fraction = whole.cast(pl.String), col(_LABEL).cast(pl.String)
+    number = pl.when(whole == col(_LABEL)).then(text).otherwise(fraction)
     lines = once.sort(query, _SUBTOPIC, _DOC).select(*keys, number)
     _write(lines, rows, path, overwrite=overwrite)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -98,29 +99,18 @@ def exclude_seen(
     roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
     columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
     rows, seen = with_known_runs(frame, columns), lazy(history, "history")
-    others = [name for name in columns.schema if name not in columns.keys]
+    unseen, schema = partial(_unseen, columns=columns), schema_of(seen)
     # Rankings of several runs, or groups, of a user are apart: each would read the history again.
-    lists = None if columns.by else Keys.of(columns).lists(rows, others)
-    seen_lists = _lists_of_seen(seen, columns)
-    if lists is None or seen_lists is None:
-        return _unseen(rows, seen, columns)
-    result = by_query(
-        [lists, seen_lists],
-        columns.query,
-        lambda rows, seen: _unseen(rows, seen, columns),
-        "left",
-    )
-    return result.select(cs.by_name([*columns.schema])).set_sorted(columns.keys)
-
-
-def _lists_of_seen(history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame | None:
-    """Return the history with lists of documents, or None if it cannot be sorted as the log is."""
-    schema = schema_of(history)
-    if any(schema.get(name) != columns.schema[name] for name in columns.query):
-        return None
-    doc = str(columns.doc)
+    if columns.by or any(schema.get(name) != columns.schema[name] for name in columns.query):
+        return unseen(rows, seen)
     found = Columns.find(schema, {"query": columns.query, "doc": doc}, table="`history`")
-    return Keys.of(found).lists(history, [doc], sort=True)
+    others = [name for name in columns.schema if name not in columns.keys]
+    lists = Keys.of(columns).lists(rows, others)
+    seen_lists = Keys.of(found).lists(seen, [doc], sort=True)
+    if lists is None or seen_lists is None:
+        return unseen(rows, seen)
+    result = by_query([lists, seen_lists], columns.query, unseen, "left")
+    return result.select(cs.by_name([*columns.schema])).set_sorted(columns.keys)
 
 
 def _unseen(rows: pl.LazyFrame, history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:

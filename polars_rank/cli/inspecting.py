@@ -18,7 +18,7 @@ from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant, without_run
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.log import Log
-from polars_rank.frames.layouts import find_layout
+from polars_rank.frames.layouts import inspect_rows
 from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _contents(call: Call, groups: list[str], run: str | None) -> Iterator[Row]:
         yield Row("size", "runs", by_run.height, "note" * several, note * several)
         for name, rankings in by_run.select(run, "rankings").head(_MAX_RUNS).iter_rows():
             yield Row("size", f"{_RUN}{name}", rankings)
-    layout = find_layout(call.scan_as_is(), [*groups, *call.names("query")])
+    layout, _ = inspect_rows(call.scan_as_is(), [*groups, *call.names("query")])
     yield Row("rankings", "layout", layout, "", _LAYOUTS[layout])
     labels = labels.drop_nulls("label").with_columns(relevant=is_relevant(pl.col("label"), rel))
     if labels.height > _MAX_LABELS:

@@ -25,12 +25,6 @@ GLIMPSE_ROWS = 100_000
 _MANY_ROWS = 1_000_000
 
 
-def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    """Return the layout of the rows of rankings; this reads the key columns once."""
-    number = log.select(pl.len()).collect(engine="streaming").item()
-    return inspect_rows(log, number, keys)[0]
-
-
 class Lengths(NamedTuple):
     """Numbers of rows, of rankings, and of the rows of the longest ranking."""
 
@@ -67,9 +61,14 @@ def counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths:
 
 
 def inspect_rows(
-    log: pl.LazyFrame, number: int, keys: Sequence[str]
+    log: pl.LazyFrame, keys: Sequence[str], number: int | None = None
 ) -> tuple[Layout, Lengths | None]:
-    """Return the layout of a log of `number` rows, and lengths if rows of rankings are adjacent."""
+    """Return the layout of a log, and lengths if the rows of rankings are adjacent.
+
+    `number` is the number of rows if it is known. This reads the key columns once.
+    """
+    if number is None:
+        number = log.select(pl.len()).collect(engine="streaming").item()
     # If the first rows are shuffled, so is the log, and the others need not be read.
     found = _inspect_all(log.head(GLIMPSE_ROWS), min(number, GLIMPSE_ROWS), keys)
     if found[0] == "shuffled" or number <= GLIMPSE_ROWS:
@@ -146,7 +145,7 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         columns = [*schema] if columns is None else columns
         plan = log if predicate is None else log.filter(predicate)
         number = plan.select(pl.len()).collect(engine="streaming").item()
-        layout, _ = inspect_rows(plan, number, keys)
+        layout, _ = inspect_rows(plan, keys, number)
         rows = plan.select([*dict.fromkeys([*columns, *keys])])
         rows = rows if layout == "sorted" else rows.sort(keys, maintain_order=True)
         n_read = 0

@@ -296,13 +296,11 @@ def _remedy(value: object) -> str:
 
 
 def _type_name(value: object) -> str:
-    """Return the name of a type, with its library: "numpy.ndarray"."""
+    """Return the name of a type with its library, such as "numpy.ndarray"; paths as they are."""
     kind = type(value)
     library = kind.__module__.partition(".")[0]
-    if isinstance(value, PathLike):
-        return f"the path {fspath(value)!r}"
-    if isinstance(value, str):
-        return f"the text {value!r}"
+    if isinstance(value, (str, PathLike)):
+        return repr(fspath(value))
     return kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
 
 

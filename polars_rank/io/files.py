@@ -176,31 +176,27 @@ def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFra
 
 
 def _files(path: str) -> list[str]:
-    if Path(path).is_dir():
-        files = _in_folder(path)
-        problem = f"directory {path!r} has no .parquet files"
-    elif Path(path).exists():
-        return [path]
-    else:
-        # Hidden files only if the pattern has a hidden part.
+    """Return the files of a path; raise `SourceError` if there are none."""
+    matches = [path]
+    if not Path(path).exists():
         matches = sorted(glob(path, recursive=True))  # noqa: PTH207  (patterns may be absolute)
+        # Hidden files only if the pattern has a hidden part.
         parts = Path(path).parts
         first = next((i for i, part in enumerate(parts) if is_pattern(part)), 0)
         if not any(map(_is_hidden, parts[first:])):
             matches = [m for m in matches if not any(map(_is_hidden, Path(m).parts[first:]))]
-        files = [
-            file
-            for match in matches
-            for file in (_in_folder(match) if Path(match).is_dir() else [match])
-        ]
-        problem = (
-            f"no file matches {path!r}; check the pattern"
-            if is_pattern(path)
-            else f"file or directory {path!r} not found"
-        )
-    if not files:
-        raise SourceError(problem)
-    return files
+    files = [
+        file
+        for match in matches
+        for file in (_in_folder(match) if Path(match).is_dir() else [match])
+    ]
+    if files:
+        return files
+    if Path(path).is_dir():
+        raise SourceError(f"directory {path!r} has no .parquet files")
+    if is_pattern(path):
+        raise SourceError(f"no file matches {path!r}; check the pattern")
+    raise SourceError(f"file or directory {path!r} not found")
 
 
 def _in_folder(folder: str) -> list[str]:

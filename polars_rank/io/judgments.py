@@ -9,7 +9,7 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN, check_name, missing_column, names, public
-from polars_rank.checks import refuse
+from polars_rank.checks import Check, failed, raise_failed, refuse
 from polars_rank.columns import RUN, RUNS, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.contiguity import Keys
@@ -285,22 +285,18 @@ def _of_queries(
     judgments: pl.LazyFrame, queries: Sequence[str], attributes: Sequence[str]
 ) -> pl.LazyFrame:
     """Return one row per query with its attributes; raise `DataError` if they differ."""
-    values = judgments.group_by(queries).agg(
-        *(col(name).drop_nulls().first() for name in attributes),
-        *(col(name).drop_nulls().n_unique().alias(f"{OWN}count {name}") for name in attributes),
-    )
-
-    def checked(rows: pl.DataFrame) -> pl.DataFrame:
-        for name in attributes:
-            refuse(
-                rows[[*queries, name, f"{OWN}count {name}"]],
-                col(f"{OWN}count {name}") > 1,
-                f"column {name!r} (`by`) of `judgments` differs within a query",
-                "group by a column with one value per query",
-            )
-        return rows
-
-    return values.map_batches(checked).select(*queries, *attributes)
+    checks = [
+        Check(
+            "ranking",
+            col(name).drop_nulls().n_unique() > 1,
+            f"column {name!r} (`by`) of `judgments` differs within a query; group by a column with "
+            "one value per query",
+        )
+        for name in attributes
+    ]
+    values = (col(name).drop_nulls().first() for name in attributes)
+    rows = judgments.group_by(queries).agg(*values, failed(checks, "ranking"))
+    return raise_failed(rows, checks, keys={name: name for name in queries})
 
 
 def _joined(

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 #: whose lock is invisible here. Only Linux has this file.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
+#: Folders with the open files of this process.
+_OPEN_FILES = ("/dev/fd", "/proc/self/fd")
+
 #: Errors of the file system that only occur in writing.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
@@ -163,15 +166,9 @@ def _names(each: object) -> list[str]:
 def _is_stream(path: Path) -> bool:
     """Return whether a path is a pipe, a device, or an open file of this process."""
     absolute = path.absolute()
-    if str(absolute) in ("/dev/stdout", "/dev/stderr"):
+    if str(absolute) in ("/dev/stdout", "/dev/stderr") or str(absolute.parent) in _OPEN_FILES:
         return True
-    if str(absolute.parent) in ("/dev/fd", "/proc/self/fd"):
-        return True
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+    return path.is_fifo() or path.is_char_device()
 
 
 def _target(name: str) -> Path:
@@ -193,9 +190,17 @@ def _target(name: str) -> Path:
 
 def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
     """Rename the file; return False if the target exists by now and must not be replaced."""
-    if target.exists():
-        if not overwrite:
+    if not overwrite:
+        try:
+            os.link(part, target)  # unlike a rename, this fails if the file exists by now
+        except FileExistsError:
             return False
+        except OSError:  # a file system without hard links
+            if target.exists():
+                return False
+        else:
+            return True
+    if target.exists():
         previous = target.stat()
         with suppress(PermissionError, AttributeError):  # Windows has no owners
             os.chown(part, previous.st_uid, previous.st_gid)
@@ -309,23 +314,18 @@ def new_folder() -> Path:
 
     The folder exists until the process ends.
     """
-    try:
-        place = Path(tempfile.gettempdir())
-    except FileNotFoundError as error:
-        raise SourceError(
-            f"{error.strerror}; free space there, or set the environment variable TMPDIR to a "
-            "folder that can be written"
-        ) from error
     prefix, descriptor = _prefix(), None
     try:
+        place = Path(tempfile.gettempdir())
         _remove_abandoned(place, prefix)
         folder = Path(tempfile.mkdtemp(prefix="polars_rank.", dir=place))
         if prefix is not None and (descriptor := _lock(folder)) is not None:
             # Renamed when it is locked: other processes remove unlocked folders with the prefix.
             folder = folder.rename(folder.with_name(prefix + os.urandom(8).hex()))
     except OSError as error:
+        where = f" in '{tempfile.tempdir}'" if tempfile.tempdir else ""
         raise SourceError(
-            f"cannot write temporary files in '{place}': {error.strerror}; {_TEMPORARY_REMEDY}"
+            f"cannot write temporary files{where}: {error.strerror}; {_TEMPORARY_REMEDY}"
         ) from error
     _TEMPORARY[folder] = descriptor
     return folder

@@ -191,7 +191,7 @@ def scanned_log(
         with source.unchanged():
             found, lengths = "shuffled", None
             if layout != "shuffled":
-                found, lengths = inspect_rows(source.log, source.rows, keys)
+                found, lengths = inspect_rows(source.log, keys, source.rows)
             # Structs cannot be compared.
             structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
             fits = not structs and source.rows * _sort_bytes(source.schema) <= budget

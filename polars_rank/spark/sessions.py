@@ -111,10 +111,8 @@ def read(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
     """
     is_path = re.compile(r"[/\\*]|\.parquet$").search
     paths = [name for name in sources if is_path(name) or Path(name).exists()]
-    if paths and len(paths) < len(sources):
-        raise SourceError(f"pass one table, or Parquet files; found both: {', '.join(sources)}")
-    if not paths and len(sources) > 1:
-        raise SourceError(f"pass one table; found {', '.join(sources)}")
+    if len(paths) < len(sources) and len(sources) > 1:
+        raise SourceError(f"pass one table, or Parquet files; found {', '.join(sources)}")
     try:
         frame: DataFrame = spark.read.parquet(*paths) if paths else spark.table(sources[0])
         frame.columns  # noqa: B018  (Spark Connect looks for the table only here)
