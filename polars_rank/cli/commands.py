@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from polars_rank.cli.options import of_function, own, parameters_of, texts
+from polars_rank.cli.options import of_function, own, texts
 from polars_rank.conventions import Definitions
 
 if TYPE_CHECKING:
@@ -66,12 +66,6 @@ class Command(NamedTuple):
         """The help of the command."""
         line = texts().get(self.function, {}).get("", "")
         return self.about or re.sub(r"^Return ", "Show ", line)
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether rankings without judgments are not enough."""
-        parameters = parameters_of(self.function)
-        return self.reads != "runs" or bool({"metric", "metrics"} & {*parameters})
 
     def parameters(self) -> list[click.Parameter]:
         """Return the arguments and the options."""
