@@ -197,7 +197,9 @@ class Call:
             misused("missing argument LOG")
         named: sources.Kind | None = self.given.get("input_format") if logs else "trec"
         kind = named or sources.kind_of(self.copies["logs"])
-        if kind == "trec" and "judgments" not in self.given and self.command.needs_labels:
+        has_metrics = {"metric", "metrics"} & {*parameters_of(self.command.function)}
+        needs_labels = self.command.reads != "runs" or has_metrics
+        if kind == "trec" and "judgments" not in self.given and needs_labels:
             what = f"{logs[0]} is a TREC run" if logs else f"{results[0]} has results"
             misused(f"{what} without judgments; add --judgments")
         return kind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from polars_rank.cli.options import of_function, own, parameters_of, texts
+from polars_rank.cli.options import of_function, own, texts
 from polars_rank.conventions import Definitions
 
 if TYPE_CHECKING:
@@ -67,12 +67,6 @@ class Command(NamedTuple):
         line = texts().get(self.function, {}).get("", "")
         return self.about or re.sub(r"^Return ", "Show ", line)
 
-    @property
-    def needs_labels(self) -> bool:
-        """Whether rankings without judgments are not enough."""
-        parameters = parameters_of(self.function)
-        return self.reads != "runs" or bool({"metric", "metrics"} & {*parameters})
-
     def parameters(self) -> list[click.Parameter]:
         """Return the arguments and the options."""
         special = [own(each) if isinstance(each, str) else each for each in self.own]
@@ -100,9 +94,9 @@ class Command(NamedTuple):
         return [*known.values()]
 
 
-def _path(name: str, metavar: str, *, nargs: int = 1, required: bool = True) -> click.Argument:
-    kind = click.Path(path_type=Path)
-    return click.Argument([name], type=kind, metavar=metavar, nargs=nargs, required=required)
+def _path(name: str, metavar: str, kind: type = Path, **options: Any) -> click.Argument:
+    """Return an argument that is a path; as text, an empty one is an error of the function."""
+    return click.Argument([name], type=click.Path(path_type=kind), metavar=metavar, **options)
 
 
 # fmt: off
@@ -175,7 +169,8 @@ STATISTICS: Mapping[str, Command] = {
         "The rules are in [gate] of polars-rank.toml. Several RESULTS are repetitions.",
         writes="folder",
         without=("judgments", "results", "floors", "max_drop", "margin", "latency"),
-        own=(_path("golden", "GOLDEN"), _path("results", "RESULTS...", nargs=-1), "rules",
+        own=(_path("golden", "GOLDEN", str),
+             _path("results", "RESULTS...", str, nargs=-1, required=True), "rules",
              "baseline", "corpus", "update_baseline", "accept_loss", "markdown", "junit", "json"),
         runs="gating:gate"),
     "movers": Command("diagnostics.movers", "log", (

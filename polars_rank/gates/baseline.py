@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from os import PathLike, fspath
 from pathlib import Path
@@ -96,11 +96,6 @@ class Baseline:
     def age(self) -> int:
         """The number of days since it was written."""
         return (today() - date.fromisoformat(self.date)).days
-
-    def accept(self, reason: str, failed: Sequence[str]) -> Baseline:
-        """Return the baseline with the reason why a loss is accepted."""
-        loss = {"date": self.date, "reason": reason, "failed": [*failed]}
-        return replace(self, accepted=[*self.accepted, loss])
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write a file: a line about all queries, and a line for each."""

@@ -108,7 +108,8 @@ class Gate(Paged):
                     f"the baseline was not written, because {number_of(len(self.failed), 'rule')} "
                     "failed; to accept the loss, give a reason with `accept_loss`", self.verdicts,
                 )  # fmt: skip
-            current = current.accept(accept_loss, self.failed)
+            loss = {"date": current.date, "reason": accept_loss, "failed": self.failed}
+            current = replace(current, accepted=[*current.accepted, loss])
         current.write(path)
 
 

@@ -207,7 +207,7 @@ class Results(NamedTuple):
     #: The long table: `run` with labels, and the judged documents that were not retrieved.
     log: pl.DataFrame
     #: The latency of each query, if it is known.
-    latency: pl.Series | None
+    latency: pl.Series
     #: The queries without a result, and their errors.
     failed: dict[str, str | None]
     warnings: list[str]
@@ -272,7 +272,7 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
         labels, on = golden.judgments, ["query", "doc"]
         log = run.join(labels, on, "full", coalesce=True, maintain_order="left_right")
     log = log.unique(["query", "doc"], keep="first", maintain_order=True)
-    latency = None
+    latency = pl.Series(dtype=pl.Float64)
     if "latency" in table.columns:
         of_query = table.join(queries, on="query", how="semi").group_by("query")
         latency = of_query.agg(col("latency").drop_nulls().first())["latency"]

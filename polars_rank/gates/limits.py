@@ -136,10 +136,9 @@ def _of_numbers(limits: Sequence[Limit], numbers: pl.DataFrame) -> Iterator[pl.D
             yield pl.DataFrame([row], TYPES, orient="row")
 
 
-def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series | None]) -> pl.DataFrame:
+def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series]) -> pl.DataFrame:
     """Return the latencies of queries that have limits, such as their 95th percentile."""
-    known = [each.cast(pl.Float64) for each in seconds if each is not None]
-    every = pl.concat(known).drop_nulls() if known else pl.Series(dtype=pl.Float64)
+    every = pl.concat(each.cast(pl.Float64) for each in seconds).drop_nulls()
     if every.is_empty():
         raise ArgumentError("`latency` has limits, but the results have no column 'latency'")
     if not every.is_finite().all():

@@ -150,7 +150,8 @@ def decided(rules: Sequence[Rule], tables: Sequence[pl.DataFrame]) -> pl.DataFra
     verdicts: dict[Any, tuple[Any, ...]] = {}
     for rule in rules:
         for texts, row in _rows(rule, tables):
-            where, value = _listed(texts), row.get(rule.column)
+            where = ", ".join(f"{name}={text}" for name, text in texts.items())
+            value = row.get(rule.column)
             low, high = rule.interval(row) if COLUMNS[rule.column].bounds else (None, None)
             verdict, reason = rule.decide(row), rule.reason(row)
             found = (
@@ -195,10 +196,6 @@ def _texts(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
     if of_slice and row["slice"] is not None:
         texts[row["slice"]] = text_of(row["value"])
     return texts
-
-
-def _listed(texts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _is_about(rule: Rule, table: pl.DataFrame) -> bool:
