@@ -60,31 +60,28 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only
 #: falls; a package may exceed its budget only in a change that lowers another by as much.
 BUDGETS = {
-    ".": (3_000, 3_296),
+    ".": (3_000, 3_308),
     "frames": (750, 856),
     "metrics": (4_100, 4_585),
     "evaluation": (2_500, 2_625),
     "io": (2_800, 4_231),
-    "stats": (2_500, 2_542),
+    "stats": (2_500, 2_500),
     "gates": (1_000, 1_581),
     "conformance": (1_900, 2_442),
-    "diagnostics": (1_500, 1_556),
+    "diagnostics": (1_500, 1_535),
     "judges": (850, 850),
-    "fusion": (950, 1_173),
+    "fusion": (950, 1_003),
     "catalog": (560, 514),
     "clicks": (380, 339),
-    "plot": (1_400, 1_559),
-    "reporting": (1_400, 1_398),
+    "plot": (1_400, 1_452),
+    "reporting": (1_400, 1_400),
     "spark": (450, 598),
     "cli": (1_500, 1_832),
 }
 TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
 MANY_PARAMETERS: set[str] = set()
-CLASSES_OF_ONE_NAME = {
-    "Definition", "Description", "Field", "Finding", "Judgments", "Log", "Role", "Rows", "Runs",
-    "Values",
-}  # fmt: skip
+CLASSES_OF_ONE_NAME = {"Definition", "Description", "Field", "Finding", "Role", "Rows"}
 
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")
 
