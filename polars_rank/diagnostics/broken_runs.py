@@ -212,39 +212,33 @@ def _scored_by_labels(by_label: pl.DataFrame, keys: Sequence[str]) -> pl.DataFra
 
 def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterator[Problem]:
     """Yield the problems of a run."""
-    number = row["rankings"]
-    if _is_most(row["empty"], number):
-        share = _share(row["empty"], number)
-        yield Problem("nothing retrieved", f"no document is retrieved in {share}")
+
+    def is_most(some: str, every: str) -> bool:
+        return bool(row[some] > _MOST * row[every] and row[some] >= FEWEST)
+
+    def share(some: str, every: str = "rankings") -> str:
+        return f"{row[some]:,} of {number_of(row[every], 'ranking')}"
+
+    if is_most("empty", "rankings"):
+        yield Problem("nothing retrieved", f"no document is retrieved in {share('empty')}")
         return
-    if _is_most(row["constant"], row["several"]):
-        share = _share(row["constant"], row["several"])
-        yield Problem("constant scores", f"all documents have the same score in {share}")
-    if _is_most(row["copied"], row["telling"]):
-        share = _share(row["copied"], row["telling"])
-        yield Problem("scores equal to labels", f"the score follows from the label in {share}")
-    if row["own"] >= max(_SOME * number, FEWEST):
-        share = _share(row["own"], number)
-        yield Problem(
-            "query is its own document",
-            f"the first document has the id of the query, and is not relevant, in {share}",
-        )
+    if is_most("constant", "several"):
+        text = f"all documents have the same score in {share('constant', 'several')}"
+        yield Problem("constant scores", text)
+    if is_most("copied", "telling"):
+        text = f"the score follows from the label in {share('copied', 'telling')}"
+        yield Problem("scores equal to labels", text)
+    if row["own"] >= max(_SOME * row["rankings"], FEWEST):
+        text = "the first document has the id of the query, and is not relevant, in "
+        yield Problem("query is its own document", text + share("own"))
     if alike and row["found"] >= FEWEST:
         names = ", ".join(map(short, alike))
         yield Problem("identical runs", f"documents, scores and labels are those of {names}")
-    if _is_most(row["ends"], row["found"]):
-        share = _share(row["ends"], row["found"])
+    if is_most("ends", "found"):
         length = number_of(row["longest"], "document")
-        yield Problem("cut off", f"{share} end above the cutoff, after {length}")
+        text = f"{share('ends', 'found')} end above the cutoff, after {length}"
+        yield Problem("cut off", text)
     missing = needed - (row["answered"] or 0)
     if missing >= max(_SOME * needed, 2):
-        share = f"{missing:,} of {number_of(needed, 'query', 'queries')}"
-        yield Problem("queries missing", f"no document is retrieved for {share}")
-
-
-def _is_most(some: int, number: int) -> bool:
-    return some > _MOST * number and some >= FEWEST
-
-
-def _share(some: int, number: int) -> str:
-    return f"{some:,} of {number_of(number, 'ranking')}"
+        some = f"{missing:,} of {number_of(needed, 'query', 'queries')}"
+        yield Problem("queries missing", f"no document is retrieved for {some}")

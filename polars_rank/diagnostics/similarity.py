@@ -306,10 +306,10 @@ class _Given(NamedTuple):
         documents = pl.col(DOCUMENTS)
         fields = {ranks.meta.output_name(): pl.element().struct.field(DOC)}
         if self.is_tied:
-            scores = pl.element().struct.field(_SCORE)
-            for method, rank in zip(("min", "max"), _tie_ranks(ranks), strict=True):
-                of_score = scores.rank(method, descending=True).cast(pl.UInt32)
-                fields[rank.meta.output_name()] = of_score
+            place = pl.element().struct.field(_SCORE).rank
+            first, last = (rank.meta.output_name() for rank in _tie_ranks(ranks))
+            fields[first] = place("min", descending=True).cast(pl.UInt32)
+            fields[last] = place("max", descending=True).cast(pl.UInt32)
         lists = [documents.list.eval(field).alias(name) for name, field in fields.items()]
         table = retrieved_documents(log).select(*log.keys.named, *lists)
         return table if log.keys.number is not None else table.set_sorted([*query])

@@ -56,9 +56,9 @@ class Formula(NamedTuple):
     """The definition of a method."""
 
     #: The score of a document, from the points of the runs that count.
-    score: pl.Expr | Callable[[Fusion], pl.Expr] = _SUM
+    score: pl.Expr | Callable[[Any], pl.Expr] = _SUM
     #: The points that a run gives to a document that it retrieved. Default: the score in the run.
-    points: pl.Expr | Callable[[Fusion], pl.Expr] | None = None
+    points: pl.Expr | Callable[[Any], pl.Expr] | None = None
     #: The points that a run gives to a document that it did not retrieve.
     points_of_missing: pl.Expr | None = None
     #: The default treatment of documents that a run did not retrieve.

@@ -273,16 +273,17 @@ def _read_candidates(
 ) -> tuple[Sequence[Fusion], int | None]:
     """Return the methods, and the number of steps of weights from 0 to 1 if weights are tuned."""
     is_one = isinstance(candidates, (str, Fusion))
-    if not is_one and not isinstance(candidates, Sequence):
+    if isinstance(candidates, (str, Fusion)):
+        given = {"`candidates`": candidates}
+    elif isinstance(candidates, Sequence):
+        given = {f"`candidates`[{index}]": each for index, each in enumerate(candidates)}
+    else:
         raise ArgumentError(
             "`candidates` must be a method, such as \"sum(normalize='min_max')\", or a list "
             f"of methods; found {short(candidates)}"
         )
-    if not is_one and not candidates:
+    if not given:
         raise ArgumentError("`candidates` is empty; pass methods, such as 'rrf(k=10)'")
-    given = {"`candidates`": candidates}
-    if not is_one:
-        given = {f"`candidates`[{index}]": each for index, each in enumerate(candidates)}
     methods = [read_fusion(each, argument) for argument, each in given.items()]
     if is_one and not methods[0].has_free_weights:
         problem = "already has weights" if methods[0].weights else "has no weights"

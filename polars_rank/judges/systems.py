@@ -195,9 +195,9 @@ def system_agreement(
 
     def result() -> pl.DataFrame:
         found = _Agreement(source, reference, bootstrap)
-        found.add_groups()
+        rows = [*found.rows()]
         found.warn()
-        return pl.DataFrame(found.rows, schema=types, orient="row")
+        return pl.DataFrame(rows, schema=types, orient="row")
 
     return deferred(result, types)
 
@@ -210,7 +210,6 @@ class _Agreement:
     source: Values
     reference: Any
     bootstrap: Bootstrap
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
     #: What most queries are missing of.
     dropped: list[str] = field(default_factory=list)
     fewest: int = FEW
@@ -220,8 +219,8 @@ class _Agreement:
         """The column of the judges."""
         return self.source.by[-1]
 
-    def add_groups(self) -> None:
-        """Add the rows of all groups, metrics and judges."""
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of all groups, metrics and judges."""
         groups = [group for group in self.source.facts_and_groups()[1] if group.frame.height]
         by_key: dict[tuple[Any, ...], dict[Any, Group]] = {}
         for group in groups:
@@ -232,7 +231,7 @@ class _Agreement:
             self._check_runs(key, of_judges)
             for variable in self.source.metrics:
                 for judge in judges:
-                    self._add(key, variable, judge, of_judges)
+                    yield from self._rows_of_judge(key, variable, judge, of_judges)
 
     def _judges(self, found: set[Any]) -> list[Any]:
         """Return the judges other than the reference, in sorted order."""
@@ -260,10 +259,10 @@ class _Agreement:
                     f"{judge!r}; drop them, or compute the values for both judges"
                 )
 
-    def _add(
+    def _rows_of_judge(
         self, key: tuple[Any, ...], variable: Variable, judge: Any, of_judges: Mapping[Any, Group]
-    ) -> None:
-        """Add the rows of a judge."""
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a judge."""
         some = next(iter(of_judges.values()))
         runs, nothing = len(some.rows), some.frame.clear()
         counts = pl.col(variable.name).is_not_null()
@@ -283,7 +282,7 @@ class _Agreement:
             (text,) = labels([*self.source.by, "metric"], [(*key, judge, variable.name)])
             self.dropped.append(f"{text} ({total - queries:,} of {total:,})")
         for statistic, value, low, high, note in self._statistics(common, variable, runs):
-            self.rows.append((*names_, statistic, value, low, high, runs, queries, note))
+            yield (*names_, statistic, value, low, high, runs, queries, note)
 
     def _statistics(
         self, common: pl.DataFrame, variable: Variable, runs: int

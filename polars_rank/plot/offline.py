@@ -69,7 +69,7 @@ def offline(chart: Any) -> Any:
     if not isinstance(chart, _Offline):
         chart = chart.copy(deep=False)
         # Charts store attributes in their specification.
-        object.__setattr__(chart, "__class__", _offline_class(type(chart)))
+        object.__setattr__(chart, "__class__", _offline_class(chart.__class__))
     return chart
 
 

@@ -104,11 +104,13 @@ class Influences:
     def __init__(self, units: int, estimates: int) -> None:
         self.step: int = max(-(-units * estimates // self._MOST), 1)
         self.units: int = -(-units // self.step)
-        #: The influence values of the units on each estimate.
+        #: The row of each estimate, and the influence values of the units on it.
+        self.rows: list[int] = []
         self.columns: list[Array] = []
 
-    def add(self, units: Array, influence: Array) -> None:
-        """Add an estimate: the numbers of its units, and their influence values."""
+    def add(self, row: int, units: Array, influence: Array) -> None:
+        """Add the estimate of a row: the numbers of its units, and their influence values."""
+        self.rows.append(row)
         if self.step > 1:
             kept = units % self.step == 0
             units, influence = units[kept] // self.step, influence[kept]

@@ -336,7 +336,7 @@ def _bounded_ratios(rows: Inference, ratio: Array, alpha: Array) -> Array:
         ends = start, start + float(high)
         found.append(
             [
-                bounded.ratio_bound(*values, weights, ends, mean, sign, side, tail)
+                bounded.ratio_bound(values[0], values[1], weights, ends, mean, sign, side, tail)
                 for side in (-1, 1)
             ]
         )

@@ -30,8 +30,7 @@ class ResultRows:
     #: Numbers of undefined values, wins and so on.
     counts: list[dict[str, Any]] = field(default_factory=list)
     facts: list[Facts] = field(default_factory=list)
-    #: The rows of each family, and the influence values of the units on them.
-    families: list[tuple[list[int], Influences]] = field(default_factory=list)
+    families: list[Influences] = field(default_factory=list)
 
     def add(self, key: Key, facts: Facts, estimate: Estimate, **counts: Any) -> None:
         """Add a row."""
@@ -47,15 +46,11 @@ class ResultRows:
         number, slices = len(self.source.metrics) * len(pairs), 0
         if pairs and self.source.slices:
             slices = sum(1 for _ in group.slices(pairs[0].rows, pairs[0].missing))
-        families: list[tuple[list[int], Influences]] = [
-            ([], Influences(group.n_units, each)) for each in (number, number * slices)
-        ]
+        families = [Influences(group.n_units, each) for each in (number, number * slices)]
         self.families += families
 
         def add(key: Key, units: Array, influence: Array) -> None:
-            rows, influences = families[key.slice is not None]
-            rows.append(len(self.keys))
-            influences.add(units, influence)
+            families[key.slice is not None].add(len(self.keys), units, influence)
 
         return add
 
@@ -93,8 +88,8 @@ class ResultRows:
         families = []
         levels, comparisons = np.full(len(self.keys), alpha), np.ones(len(self.keys))
         varies = (inference.estimate.error > 0) | (inference.estimate.mean != 0)
-        for rows, influences in self.families if is_corrected else ():
-            places = np.array(rows, dtype=int)
+        for influences in self.families if is_corrected else ():
+            places = np.array(influences.rows, dtype=int)
             tested = (inference.method[places] != NONE) & varies[places]
             if tested.any():
                 number = comparisons[places] = int(tested.sum())
