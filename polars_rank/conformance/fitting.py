@@ -142,7 +142,7 @@ class Fit:
         Single changes are made as long as they help; then pairs, if `pairs` is true.
         """
         starts = (self.base, *self.starts.values())
-        found = {**max(starts, key=lambda each: len(self.explained(each)))}
+        found = dict(max(starts, key=lambda each: len(self.explained(each))))
         while (better := self._better(found, pairs=pairs)) is not None:
             found = better
         while (simpler := self._simpler(found)) != found:
