@@ -141,8 +141,8 @@ class Fit:
 
         Single changes are made as long as they help; then pairs, if `pairs` is true.
         """
-        starts = (self.base, *self.starts.values())
-        found = dict(max(starts, key=lambda each: len(self.explained(each))))
+        starts: list[Choices] = [self.base, *self.starts.values()]
+        found: dict[str, Any] = {**max(starts, key=lambda each: len(self.explained(each)))}
         while (better := self._better(found, pairs=pairs)) is not None:
             found = better
         while (simpler := self._simpler(found)) != found:
