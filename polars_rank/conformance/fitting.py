@@ -142,7 +142,8 @@ class Fit:
         Single changes are made as long as they help; then pairs, if `pairs` is true.
         """
         starts: list[Choices] = [self.base, *self.starts.values()]
-        found: dict[str, Any] = {**max(starts, key=lambda each: len(self.explained(each)))}
+        start: Choices = max(starts, key=lambda each: len(self.explained(each)))
+        found = {**start}
         while (better := self._better(found, pairs=pairs)) is not None:
             found = better
         while (simpler := self._simpler(found)) != found:
