@@ -523,26 +523,16 @@ def lowest_relevant(rel: float | None) -> float:
 
 #: trec_eval 10 with `-c`: topics missing from the run count as 0.
 TREC_EVAL = _preset(
-    name="trec_eval 10",
-    ties="doc",
-    text_ids=True,
-    undefined={"yaap": "zero", "unjudged": "zero"},
-    query_set="judged",
-    gain_from=0,
+    name="trec_eval 10", ties="doc", text_ids=True, undefined={"yaap": "zero", "unjudged": "zero"},
+    query_set="judged", gain_from=0,
     parameters={"rounding": "nearest", "rbp.p": 0.9, "rbp_residual.p": 0.9},
-)
+)  # fmt: skip
 
 #: trec_eval 9 and pytrec_eval, which is built on it: topics in both files.
 TREC_EVAL_9 = _preset(
-    name="trec_eval 9",
-    ties="doc",
-    text_ids=True,
-    undefined={"yaap": "zero"},
-    query_set="both",
-    float32_scores=True,
-    gain_from=0,
-    parameters={"rounding": "up"},
-)
+    name="trec_eval 9", ties="doc", text_ids=True, undefined={"yaap": "zero"}, query_set="both",
+    float32_scores=True, gain_from=0, parameters={"rounding": "up"},
+)  # fmt: skip
 
 #: Intent-aware metrics that ndeval, and ir_measures after it, compute.
 _OF_NDEVAL = (
@@ -553,29 +543,15 @@ _NDEVAL_NORM = {f"{name}.norm": "ndeval" for name in ("alpha_dcg", "err_ia")}
 
 #: ndeval as pyndeval calls it, which orders tied documents by ascending id.
 NDEVAL = _preset(
-    name="ndeval",
-    ties="doc_ascending",
-    text_ids=True,
-    undefined={"nnrbp": "null"},
-    query_set="both",
-    parameters=_NDEVAL_NORM,
-)
+    name="ndeval", ties="doc_ascending", text_ids=True, undefined={"nnrbp": "null"},
+    query_set="both", parameters=_NDEVAL_NORM,
+)  # fmt: skip
 
 #: ir_measures with its default providers, which order tied documents differently.
 IR_MEASURES = _preset(
-    name="ir_measures",
-    ties="doc",
-    text_ids=True,
-    undefined={"nnrbp": "null"},
-    query_set="judged",
-    float32_scores=True,
-    gain_from=0,
-    parameters={
-        "err.max_grade": 4,
-        "judged.depth": "retrieved",
-        "rounding": "up",
-        **_NDEVAL_NORM,
-    },
+    name="ir_measures", ties="doc", text_ids=True, undefined={"nnrbp": "null"}, query_set="judged",
+    float32_scores=True, gain_from=0,
+    parameters={"err.max_grade": 4, "judged.depth": "retrieved", "rounding": "up", **_NDEVAL_NORM},
     exceptions={
         "err": {"float32_scores": False},
         **{
@@ -590,62 +566,48 @@ IR_MEASURES = _preset(
             )
         },
     },
-)
+)  # fmt: skip
 
 #: ranx with `make_comparable=True`.
 RANX = _preset(
-    name="ranx",
-    ties="input",
-    query_set="judged",
-    counts="mean",
-    gain_from=1,
+    name="ranx", ties="input", query_set="judged", counts="mean", gain_from=1,
     parameters={"rbp.graded": True},
-)
+)  # fmt: skip
 
 SKLEARN = _preset(
-    name="scikit-learn",
-    ties="expected",
+    name="scikit-learn", ties="expected",
     undefined={
         "label_ranking_average_precision": "one",
         "roc_auc": "null",
         "partial_auc": "null",
         **dict.fromkeys(("pr_auc", "coverage_error", "label_ranking_loss", "mcc"), "zero"),
     },
-)
+)  # fmt: skip
 
 #: torchmetrics; its order of tied documents is defined for NDCG only.
 TORCHMETRICS = _preset(
-    name="torchmetrics",
-    ties="input",
-    undefined={"fall_out": "one", "roc_auc": "zero"},
-    float32_scores=True,
-    parameters={"average_precision.norm": "hits"},
+    name="torchmetrics", ties="input", undefined={"fall_out": "one", "roc_auc": "zero"},
+    float32_scores=True, parameters={"average_precision.norm": "hits"},
     exceptions={"ndcg": {"ties": "expected"}},
-)
+)  # fmt: skip
 
 LIGHTGBM = _preset(
-    name="LightGBM",
-    ties="input",
-    rel=_OVER_HALF,
+    name="LightGBM", ties="input", rel=_OVER_HALF,
     undefined={"average_precision": "one", "ndcg": "one", "roc_auc": "one"},
     parameters={"gain": "exp2", "average_precision.norm": "min"},
-)
+)  # fmt: skip
 
 XGBOOST = _preset(
-    name="XGBoost",
-    ties="input",
-    undefined={"average_precision": "one", "ndcg": "one", "precision": "one"},
-    float32_scores=True,
+    name="XGBoost", ties="input",
+    undefined={"average_precision": "one", "ndcg": "one", "precision": "one"}, float32_scores=True,
     parameters={"gain": "exp2", "average_precision.norm": "min", "precision.depth": "retrieved"},
-)
+)  # fmt: skip
 
 CATBOOST = _preset(
-    name="CatBoost",
-    ties="worst",
-    rel=_OVER_HALF,
+    name="CatBoost", ties="worst", rel=_OVER_HALF,
     undefined={"ndcg": "one", "recall": "one", "roc_auc": "zero"},
     parameters={"average_precision.norm": "min"},
-)
+)  # fmt: skip
 
 #: Choices of tools that know relevant documents, without grades, and average over the queries or
 #: users with a relevant document.
@@ -654,23 +616,19 @@ _OF_BINARY = {"gain": "binary", "precision.irrelevant": "null"}
 #: RecTools. NDCG is divided by the DCG of k relevant documents. A document that is not in the
 #: training log counts as a document of one user. A ranking of one document has the diversity 0.
 RECTOOLS = _preset(
-    name="RecTools",
-    ties="input",
-    undefined="skip",
+    name="RecTools", ties="input", undefined="skip",
     parameters={
         **_OF_BINARY,
         "ndcg.ideal": "full",
         "novelty.unknown": "max",
         "intra_list_diversity.single": 0.0,
     },
-)
+)  # fmt: skip
 
 #: RePlay, for data frames. Surprisal and Unexpectedness are divided by k, also if a ranking is
 #: shorter; "Novelty" is the share of unseen documents.
 REPLAY = _preset(
-    name="RePlay",
-    ties="doc",
-    undefined="skip",
+    name="RePlay", ties="doc", undefined="skip",
     parameters={
         **_OF_BINARY,
         "average_precision.norm": "min",
@@ -678,14 +636,12 @@ REPLAY = _preset(
         "surprisal.depth": "k",
         "unexpectedness.depth": "k",
     },
-)
+)  # fmt: skip
 
 #: LensKit. Its discount is 1 / log2(max(rank, 2)). The similarity within a ranking of one document
 #: is 1, so that its diversity is 0. Means are over the rankings that have a value.
 LENSKIT = _preset(
-    name="LensKit",
-    ties="input",
-    undefined="skip",
+    name="LensKit", ties="input", undefined="skip",
     parameters={
         "gain": "binary",
         "discount": jarvelin(2),
@@ -696,15 +652,12 @@ LENSKIT = _preset(
         "precision.depth": "retrieved",
         "rbp.p": 0.85,
     },
-)
+)  # fmt: skip
 
 #: Evidently, which knows the labels of retrieved documents only. Documents that are not in the
 #: training log are left out.
 EVIDENTLY = _preset(
-    name="Evidently",
-    ties="input",
-    undefined="skip",
-    query_set="retrieved",
+    name="Evidently", ties="input", undefined="skip", query_set="retrieved",
     parameters={
         "ndcg.ideal": "retrieved",
         "precision.depth": "retrieved",
@@ -712,24 +665,20 @@ EVIDENTLY = _preset(
         "novelty.unknown": "skip",
         "popularity.unknown": "skip",
     },
-)
+)  # fmt: skip
 
 #: The ranking evaluation API of Elasticsearch, `_rank_eval`, for hits down to the given cutoff.
 ELASTICSEARCH = _preset(
-    name="Elasticsearch",
-    ties="input",
+    name="Elasticsearch", ties="input",
     parameters={"gain": "exp2", "ndcg.depth": "retrieved", "precision.depth": "retrieved"},
-)
+)  # fmt: skip
 
 #: The evaluator of sentence-transformers, which knows relevant documents without grades and counts
 #: only queries with a relevant document.
 SENTENCE_TRANSFORMERS = _preset(
-    name="sentence-transformers",
-    ties="doc_ascending",
-    text_ids=True,
-    undefined="skip",
+    name="sentence-transformers", ties="doc_ascending", text_ids=True, undefined="skip",
     parameters={**_OF_BINARY, "average_precision.norm": "min"},
-)
+)  # fmt: skip
 
 #: Retrieval tasks of MTEB, by pytrec_eval; MRR compares scores with 64 bits.
 MTEB = _preset(
@@ -743,19 +692,14 @@ MTEB = _preset(
 #: The evaluator of pyvespa, which keeps the order of hits and counts only queries with a relevant
 #: document.
 VESPA = _preset(
-    name="Vespa",
-    ties="input",
-    undefined="skip",
+    name="Vespa", ties="input", undefined="skip",
     parameters={"average_precision.norm": "min", "precision.irrelevant": "null"},
-)
+)  # fmt: skip
 
 #: The scorers of Quepid, for a scale from 0 to 3. The ideal of `ndcg@10` is not cut at 10; that of
 #: `ndcg_cut@10` is. Queries without results or ratings do not count.
 QUEPID = _preset(
-    name="Quepid",
-    ties="input",
-    query_set="both",
-    undefined={"average_precision": "skip"},
+    name="Quepid", ties="input", query_set="both", undefined={"average_precision": "skip"},
     parameters={
         "gain": "exp2",
         "cg.gain": "linear",
@@ -763,7 +707,7 @@ QUEPID = _preset(
         "precision.depth": "retrieved",
         "err.max_grade": 3,
     },
-)
+)  # fmt: skip
 
 PRESETS = (
     TREC_EVAL, TREC_EVAL_9, IR_MEASURES, NDEVAL, RANX, SKLEARN, TORCHMETRICS, LIGHTGBM, XGBOOST,

@@ -14,7 +14,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.metrics.analyses import reads_labels, reads_order
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.metric import Metric, parameters_of, tree_of, written
-from polars_rank.metrics.names import leaves_of, naming, output_name, read
+from polars_rank.metrics.names import naming, output_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,19 +91,17 @@ class Definition:
         ArgumentError
             If the library does not have a choice.
         """
-        names = {name for leaf in leaves_of(self.given) for name in parameters_of(leaf)}
-        parameters = {name: choices.pop(name) for name in [*choices] if name in names}
         metric = self.given
-        if parameters and isinstance(metric, Metric):
-            metric = metric.with_leaves(
-                lambda leaf: leaf.but(
-                    **{
-                        name: value
-                        for name, value in parameters.items()
-                        if name in parameters_of(leaf)
-                    }
-                )
-            )
+        leaves = metric.leaves if isinstance(metric, Metric) else []
+        names = {name for leaf in leaves for name in parameters_of(leaf)}
+        parameters = {name: choices.pop(name) for name in [*choices] if name in names}
+
+        def changed(leaf: Metric) -> Metric:
+            known = parameters_of(leaf)
+            return leaf.but(**{name: value for name, value in parameters.items() if name in known})
+
+        if isinstance(metric, Metric):
+            metric = metric.with_leaves(changed)
         found = Definition.of(metric.alias(self.name), replace(self.conventions, **choices))
         _ = tree_of(found.metric)  # checks the parameters
         if found.conventions.ties == "expected" and not has_expectation(found.metric):
@@ -113,14 +111,15 @@ class Definition:
     @property
     def function(self) -> str:
         """The name of a single metric without parameters."""
-        name: str = self.metric.function.__name__  # type: ignore[attr-defined]
+        metric: Any = self.metric
+        name: str = metric.function.__name__
         return name
 
     @property
     def plain(self) -> Metric:
         """The single metric with the parameters that the conventions set, but for `gain_from`."""
-        plain: Any = replace(self.conventions, gain_from=None).apply(self.given)  # type: ignore[arg-type]
-        return plain  # type: ignore[no-any-return]
+        metric: Any = self.given
+        return replace(self.conventions, gain_from=None).apply(metric)
 
     def choices(self, ids: pl.DataType | None = _TEXT_IDS) -> dict[str, Any]:
         """Return all choices of a single metric, in the order in which they are switched.

@@ -141,8 +141,9 @@ class Fit:
 
         Single changes are made as long as they help; then pairs, if `pairs` is true.
         """
-        starts = (self.base, *self.starts.values())
-        found = {**max(starts, key=lambda each: len(self.explained(each)))}
+        starts: list[Choices] = [self.base, *self.starts.values()]
+        start: Choices = max(starts, key=lambda each: len(self.explained(each)))
+        found = {**start}
         while (better := self._better(found, pairs=pairs)) is not None:
             found = better
         while (simpler := self._simpler(found)) != found:

@@ -174,30 +174,17 @@ class Process:
         """Return the running process, or start it, in a group of processes of its own."""
         if self._process is None:
             self._errors = TemporaryFile()  # noqa: SIM115  (a pipe could fill up)
-            problems: list[OSError] = []
-            # A signal raises an exception in the main thread only: a process that has been started
-            # is always known.
-            starting = threading.Thread(target=self._start, args=(problems,))
-            starting.start()
             try:
-                starting.join()
-            finally:
-                starting.join()
-            if self._process is None:
+                self._process = subprocess.Popen(  # noqa: S603  (it is what the user wants to run)
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=self._errors, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
                 self._errors.close()
                 raise SourceError(
-                    f"cannot run `command` {self.command[0]!r}: {problems[0].strerror}"
-                ) from problems[0]
+                    f"cannot run `command` {self.command[0]!r}: {error.strerror}"
+                ) from error
         return self._process
-
-    def _start(self, problems: list[OSError]) -> None:
-        try:
-            self._process = subprocess.Popen(  # noqa: S603  (it is what the user wants to run)
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-                start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            problems.append(error)
 
     def _last_words(self) -> str:
         """Return how a process ended, with its last line on standard error."""

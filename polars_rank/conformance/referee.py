@@ -17,8 +17,8 @@ from polars_rank.conformance.cases import CASES, Case
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
 from polars_rank.conformance.functions import Signature, check_target, has_ties, reordered
 from polars_rank.conformance.processes import Imported, Local, Process
+from polars_rank.conformance.referee_page import KINDS, SCHEMA, Referee, RefereeFinding
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
-from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Referee, RefereeFinding
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
 from polars_rank.definitions import ALTERNATIVES, change_text, changes, words
 from polars_rank.errors import ArgumentError, number_of, short
