@@ -60,15 +60,15 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only
 #: falls; a package may exceed its budget only in a change that lowers another by as much.
 BUDGETS = {
-    ".": (3_000, 3_356),
+    ".": (3_000, 3_477),
     "frames": (750, 856),
     "metrics": (4_100, 4_585),
     "evaluation": (2_500, 2_508),
     "io": (2_800, 4_231),
     "stats": (2_500, 2_542),
-    "gates": (1_000, 1_581),
-    "conformance": (1_900, 2_442),
-    "diagnostics": (1_500, 1_563),
+    "gates": (1_000, 1_573),
+    "conformance": (1_900, 2_137),
+    "diagnostics": (1_500, 1_559),
     "judges": (850, 850),
     "fusion": (950, 1_173),
     "catalog": (560, 514),
