@@ -25,7 +25,7 @@ from polars_rank.evaluation.log import Log
 from polars_rank.frames.tables import lazy
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
-from polars_rank.metrics.metric import REGISTER, parameters_of, written
+from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
 from polars_rank.metrics.names import function_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from polars_rank.conventions import Duplicates
     from polars_rank.evaluation.log import ColumnOptions
-    from polars_rank.metrics.metric import Metric
 
 
 @public

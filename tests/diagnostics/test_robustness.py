@@ -397,3 +397,13 @@ def test_bounds_of_counts_are_those_of_means() -> None:
     assert row["high"] == pytest.approx(high["dense"] - low["bm25"])
     # A geometric mean is not the mean of the values that are compared.
     assert "bounds" not in {*robustness(LOG, "log_average_precision")["value"]}
+
+
+def test_warnings_of_other_threads_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters of warnings are those of all threads: another one may not change them."""
+
+    def changed(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the filters of warnings are changed")
+
+    monkeypatch.setattr(warnings, "catch_warnings", changed)
+    assert robustness(LOG.lazy()).collect()["headline"][0] is not None
