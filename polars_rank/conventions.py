@@ -16,8 +16,8 @@ from polars_rank.gains import at_least
 from polars_rank.metrics.metric import (
     REGISTER,
     Aggregate,
-    Definition,
     Metric,
+    MetricFunction,
     checked_parameter,
     parameters_of,
 )
@@ -419,7 +419,7 @@ def _check_parameter(key: str, value: object) -> None:
     checked_parameter(parameter, value)
 
 
-def _definition(name: str, parameter: str) -> Definition[...]:
+def _definition(name: str, parameter: str) -> MetricFunction[...]:
     if name not in REGISTER:
         raise ArgumentError(f"unknown metric {name!r} (`{parameter}`).{hint(name, REGISTER)}")
     return REGISTER[name]

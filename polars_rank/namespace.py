@@ -22,7 +22,7 @@ from polars_rank.fusion.fuse import fuse
 from polars_rank.fusion.tuning import tune_fusion
 from polars_rank.gates.verdicts import check
 from polars_rank.io.chunks import collapse
-from polars_rank.metrics.metric import REGISTER, Definition, parameters_of, with_help
+from polars_rank.metrics.metric import REGISTER, MetricFunction, parameters_of, with_help
 from polars_rank.metrics.names import instead
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.leaderboards import leaderboard
@@ -100,7 +100,7 @@ class Ranking(Generic[Frame]):
             advice = instead(name)
             remedy = f"; {advice}" if advice else f".{hint(name, dir(self))}"
             raise AttributeError(f"'.ranking' has no method {name!r}{remedy}")
-        definition: Definition[...] = with_help(REGISTER[name])
+        definition: MetricFunction[...] = with_help(REGISTER[name])
 
         @wraps(cast("Callable[..., Any]", definition))
         def mean(*args: Any, **parameters: Any) -> Any:

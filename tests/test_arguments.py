@@ -195,7 +195,7 @@ MORE = {
     "fuse.name": "'' text",
     "identify.value": "-1 huge",
     "referee.function": "lambda",
-    **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
+    **{f"define_metric.{name}": "-1" for name in ("low", "high")},
     "report.title": "'' text",
     "training.catboost.groups": "[[1]]",
 }

@@ -28,7 +28,7 @@ _MANY_GRADES = 32
 _MOST_ROWS = 2**32
 
 
-@define_metric(perfect=None, undefined="no document is relevant", expected=False)
+@define_metric(undefined="no document is relevant", expected=False)
 def compat(*, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
     r"""Compatibility: rank-biased overlap of the ranking with the ideal ranking.
 
@@ -124,7 +124,7 @@ def kendall_tau_b() -> Value:
     return _pair_statistic(_tau_b)
 
 
-@define_metric(perfect=None, skipped=True, undefined="all labels are equal", order_matters="never")
+@define_metric(skipped=True, undefined="all labels are equal", order_matters="never")
 def ordered_pair_accuracy() -> Value:
     r"""Ordered pair accuracy: fraction of document pairs in the order of their labels.
 

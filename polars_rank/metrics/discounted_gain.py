@@ -165,9 +165,7 @@ def _by_gain(
     return (terms if k is None else terms.head(k)).sum()
 
 
-@define_metric(
-    perfect=1, undefined="the ideal DCG is 0 or negative, as without a relevant document"
-)
+@define_metric(undefined="the ideal DCG is 0 or negative, as without a relevant document")
 def ndcg(
     k: int | None = None,
     *,
@@ -229,7 +227,7 @@ def ndcg(
     return t.require(value, where(t.each(t.gain(gain)).max() > 1, 0, 1).equals(1), problem)
 
 
-@define_metric(perfect=1, undefined="no document has a gain above 0", expected=False)
+@define_metric(undefined="no document has a gain above 0", expected=False)
 def g_measure(*, gain: Gain = linear) -> Value:
     r"""G: gains discounted by how far the cumulated gain falls behind the ideal.
 
@@ -269,9 +267,7 @@ def _discounted_by_lag(gains: pl.Expr, costs: pl.Expr) -> pl.Expr:
     return (gains / (2 + lag).log(2)).sum()
 
 
-@define_metric(
-    perfect=1, undefined="no document is relevant, or none has a gain above 0", expected=False
-)
+@define_metric(undefined="no document is relevant, or none has a gain above 0", expected=False)
 def rndcg(*, gain: Gain = linear, rel: float | None = None) -> Value:
     r"""R-based NDCG: mean NDCG at the cutoffs where the gain in ideal order changes.
 
@@ -321,7 +317,7 @@ def _changes(worth: pl.Expr) -> pl.Expr:
     return (worth > 0) & worth.ne_missing(worth.shift(-1))
 
 
-@define_metric(perfect=None, undefined="no document has a gain above 0", expected=False)
+@define_metric(undefined="no document has a gain above 0", expected=False)
 def ndcg_rel(*, gain: Gain = linear) -> Value:
     r"""Mean NDCG at the ranks of the documents with a gain, by analogy with AP.
 

@@ -85,7 +85,7 @@ def unjudged(k: int | None = None) -> Value:
     return share_of_top(~JUDGED, k, "k")
 
 
-@define_metric(perfect=1, undefined="no document is relevant", expected=False)
+@define_metric(undefined="no document is relevant", expected=False)
 def bpref(*, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
     r"""Bpref: binary preference of relevant over judged nonrelevant documents.
 
@@ -137,7 +137,6 @@ def _wrong_above(wrong: pl.Expr, hits: pl.Expr, relevant: pl.Expr) -> pl.Expr:
 @define_metric(
     low=None,
     high=0,
-    perfect=0,
     aggregate="geometric",
     undefined="no document is relevant",
     expected=False,

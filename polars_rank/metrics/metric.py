@@ -49,14 +49,13 @@ _CONVENTIONS = (
 )
 
 
-class Definition(Protocol[P]):
+class MetricFunction(Protocol[P]):
     """A function that returns a metric, with the properties of all metrics it returns."""
 
     __name__: str
     function: Callable[..., Value]
     low: float | None
     high: float | None
-    perfect: float | None
     binary: bool
     aggregate: Aggregate
     undefined: str | None
@@ -73,7 +72,7 @@ class Definition(Protocol[P]):
 
 
 #: All functions decorated with `@define_metric`, by name.
-REGISTER: dict[str, Definition[...]] = {}
+REGISTER: dict[str, MetricFunction[...]] = {}
 
 
 #: Functions that empty caches that depend on names of metrics. They are called when a metric is
@@ -116,7 +115,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             each for each in self.arguments.values() if isinstance(each, Metric)
         ]
         #: The registered definition; None for a metric that combines others.
-        self.definition: Definition[...] | None = (
+        self.definition: MetricFunction[...] | None = (
             None if self.parts else REGISTER.get(function.__name__)
         )
         #: How `evaluate` aggregates the values of all rankings.
@@ -349,7 +348,6 @@ def define_metric(
     *,
     low: float | None = 0,
     high: float | None = 1,
-    perfect: float | None = None,
     binary: bool = False,
     aggregate: Aggregate = "mean",
     undefined: str | None = None,
@@ -357,7 +355,7 @@ def define_metric(
     lower_is_better: bool = False,
     order_matters: OrderMatters = "always",
     expected: bool = True,
-) -> Callable[[Callable[P, Value]], Definition[P]]:
+) -> Callable[[Callable[P, Value]], MetricFunction[P]]:
     """Return a decorator that turns a function that returns a `terms.Value` into a metric.
 
     The metric is known to `evaluate` by the name of the function. Its parameters `k`, `rel`, `gain`
@@ -380,8 +378,6 @@ def define_metric(
     ----------
     low, high
         Range of the values if no label is negative; None for no bound.
-    perfect
-        Value for a ranking of all relevant documents in ideal order; None if it varies.
     binary
         Whether all values are 0 or 1, except by `ties="expected"`.
     aggregate
@@ -413,13 +409,13 @@ def define_metric(
         invalid when it is called.
     """
     properties = dict(locals())
-    for name, value in {"low": low, "high": high, "perfect": perfect}.items():
+    for name, value in {"low": low, "high": high}.items():
         if value is not None:
             number(name, value)
     one_of("aggregate", aggregate, get_args(Aggregate))
     one_of("order_matters", order_matters, get_args(OrderMatters))
 
-    def decorate(function: Callable[P, Value]) -> Definition[P]:
+    def decorate(function: Callable[P, Value]) -> MetricFunction[P]:
         known: list[Any] = []
 
         def arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -440,7 +436,7 @@ def define_metric(
             return metric
 
         vars(build).update(properties, function=function, tree=function)
-        definition = cast("Definition[P]", build)
+        definition = cast("MetricFunction[P]", build)
         _register(definition)
         if not function.__module__.startswith("polars_rank."):
             with_help(definition)
@@ -449,7 +445,7 @@ def define_metric(
     return decorate
 
 
-def with_help(definition: Definition[...]) -> Definition[...]:
+def with_help(definition: MetricFunction[...]) -> MetricFunction[...]:
     """Return a metric's function after it got the signature and the docstring that help shows.
 
     Metrics of the package get them when users first ask for them, not in each import.
@@ -460,7 +456,7 @@ def with_help(definition: Definition[...]) -> Definition[...]:
     return definition
 
 
-def _register(definition: Definition[...]) -> None:
+def _register(definition: MetricFunction[...]) -> None:
     """Make a metric known by name; in a notebook, a cell may define its metric again."""
     name, module = definition.__name__, definition.function.__module__
     known = REGISTER.get(name)
@@ -524,7 +520,7 @@ def written(value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
-def parameters_of(metric: Metric | Definition[...]) -> Mapping[str, Any]:
+def parameters_of(metric: Metric | MetricFunction[...]) -> Mapping[str, Any]:
     """Return the parameters of a single metric, with their defaults."""
     return _defaults(metric.function)
 

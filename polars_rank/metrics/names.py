@@ -24,8 +24,8 @@ from polars_rank.metrics.metric import (
     FILLED,
     FORGET,
     REGISTER,
-    Definition,
     Metric,
+    MetricFunction,
     bounds,
     direction,
     written,
@@ -588,7 +588,7 @@ def list_metrics() -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides=_TYPES, infer_schema_length=None)
 
 
-def _row(definition: Definition[...], others: list[str]) -> dict[str, Any]:
+def _row(definition: MetricFunction[...], others: list[str]) -> dict[str, Any]:
     description, signature = described(definition), inspect.signature(definition)
     # What an undefined ranking counts as in the mean.
     counted = None if definition.undefined is None or definition.skipped else 0.0
@@ -611,7 +611,7 @@ def _row(definition: Definition[...], others: list[str]) -> dict[str, Any]:
     }
 
 
-def family(definition: Definition[...]) -> str:
+def family(definition: MetricFunction[...]) -> str:
     """Return the name of the module that a metric is defined in."""
     return definition.function.__module__.rpartition(".")[2]
 

@@ -21,7 +21,6 @@ __all__ = [
 
 
 @define_metric(
-    perfect=1,
     undefined="all or none of the retrieved documents are relevant",
     skipped=True,
     order_matters="never",
@@ -62,9 +61,7 @@ def _ranks_of_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
     return score.rank("average").filter(hit).sum()
 
 
-@define_metric(
-    perfect=1, skipped=True, undefined="no retrieved document is relevant", order_matters="never"
-)
+@define_metric(skipped=True, undefined="no retrieved document is relevant", order_matters="never")
 def pr_auc(*, rel: float | None = None) -> Value:
     r"""PR AUC: area under the precision-recall curve, by the trapezoidal rule.
 
@@ -102,7 +99,6 @@ def _area(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
 
 
 @define_metric(
-    perfect=None,
     undefined="all or none of the retrieved documents are relevant",
     skipped=True,
     order_matters="never",
@@ -159,7 +155,6 @@ def _area_below(score: pl.Expr, hit: pl.Expr, *, max_fpr: float) -> pl.Expr:
 
 
 @define_metric(
-    perfect=1,
     skipped=True,
     undefined="all or none of the first k documents are relevant",
     expected=False,
@@ -195,9 +190,7 @@ def pair_accuracy(k: int | None = None, *, rel: float | None = None) -> Value:
     return ratio(hits * others - wrong, hits * others)
 
 
-@define_metric(
-    perfect=1, skipped=True, undefined="no retrieved document is relevant", order_matters="never"
-)
+@define_metric(skipped=True, undefined="no retrieved document is relevant", order_matters="never")
 def label_ranking_average_precision(*, rel: float | None = None) -> Value:
     r"""Label ranking average precision: mean precision at the score of each hit.
 
@@ -233,7 +226,6 @@ def _precision_at_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
 
 
 @define_metric(
-    perfect=0,
     undefined="all or none of the retrieved documents are relevant",
     skipped=True,
     lower_is_better=True,
@@ -311,7 +303,7 @@ def _lowest_hit(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
     return _blocks(score, hit)[1].max()
 
 
-@define_metric(perfect=1, binary=True, undefined="no document is relevant")
+@define_metric(binary=True, undefined="no document is relevant")
 def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     r"""Top-k accuracy: 1 if a document of the highest label is among the first k.
 

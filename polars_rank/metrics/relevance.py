@@ -78,7 +78,7 @@ def precision(
     return value if irrelevant is None else where(t.num_relevant(rel) > 0, value)
 
 
-@define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
+@define_metric(undefined="no document is relevant", order_matters="cutoff")
 def recall(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Recall: fraction of the relevant documents that are among the first k.
 
@@ -106,7 +106,7 @@ def recall(k: int | None = None, *, rel: float | None = None) -> Value:
     return ratio(t.top(t.relevant(rel), k).count(), t.num_relevant(rel))
 
 
-@define_metric(perfect=1, binary=True, undefined="no document is relevant", order_matters="cutoff")
+@define_metric(binary=True, undefined="no document is relevant", order_matters="cutoff")
 def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Full recall: 1 if all relevant documents are among the first k, else 0.
 
@@ -135,7 +135,7 @@ def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     return recall.tree(k, rel=rel).floor()
 
 
-@define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
+@define_metric(undefined="no document is relevant", order_matters="cutoff")
 def recall_capped(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Capped recall: number of relevant documents among the first k over min(k, R).
 
@@ -166,7 +166,6 @@ def recall_capped(k: int | None = None, *, rel: float | None = None) -> Value:
 
 
 @define_metric(
-    perfect=1,
     undefined="no document is relevant, or no cutoff is given and no document was retrieved",
     order_matters="cutoff",
 )
@@ -273,7 +272,7 @@ def f1(k: int | None = None, *, rel: float | None = None) -> Value:
     return fbeta.tree(k, beta=1, rel=rel)
 
 
-@define_metric(perfect=1, binary=True, undefined="no document is relevant", order_matters="cutoff")
+@define_metric(binary=True, undefined="no document is relevant", order_matters="cutoff")
 def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Hit rate (success): 1 if any of the first k documents is relevant, else 0.
 
@@ -298,7 +297,7 @@ def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
     return where(t.num_relevant(rel) > 0, found.clip(high=1))
 
 
-@define_metric(perfect=1, undefined="no document is relevant, or `multiple` makes the cutoff 0")
+@define_metric(undefined="no document is relevant, or `multiple` makes the cutoff 0")
 def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     r"""R-precision: precision at R, the number of relevant documents.
 
@@ -334,7 +333,7 @@ def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     return ratio(t.top(t.relevant(rel), cutoff).count(), cutoff)
 
 
-@define_metric(perfect=None, undefined="no document is relevant")
+@define_metric(undefined="no document is relevant")
 def average_precision(
     k: int | None = None,
     *,
@@ -403,7 +402,7 @@ def judged_nonrelevant(rel: float | None) -> Term:
     return t.JUDGED & (t.LABEL >= 0) & ~t.relevant(rel)
 
 
-@define_metric(perfect=1, undefined="no document is relevant", expected=False)
+@define_metric(undefined="no document is relevant", expected=False)
 def interpolated_precision(
     *, recall: float = 0, rounding: Rounding = "up", rel: float | None = None
 ) -> Value:
@@ -456,7 +455,7 @@ def _best_precision(
     return (hits / ranks).filter(hits >= _least(recall, relevant, rounding)).max()
 
 
-@define_metric(perfect=1, undefined="no document is relevant", expected=False)
+@define_metric(undefined="no document is relevant", expected=False)
 def eleven_point(
     *,
     recalls: Sequence[float] | None = None,
@@ -520,7 +519,6 @@ def _precisions_at(
 @define_metric(
     low=None,
     high=0,
-    perfect=0,
     aggregate="geometric",
     undefined="no document is relevant",
     expected=False,
@@ -589,7 +587,7 @@ def yaap(*, rel: float | None = None) -> Value:
     return where(wanted > 0, ((1 + found) / (1 + wanted - found)).log())
 
 
-@define_metric(perfect=1, undefined="no document is relevant", expected=False)
+@define_metric(undefined="no document is relevant", expected=False)
 def binary_g(*, rel: float | None = None) -> Value:
     r"""Binary G: hits discounted by the number of nonrelevant documents above them.
 

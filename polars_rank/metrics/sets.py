@@ -187,7 +187,7 @@ def set_precision(*, rel: float | None = None) -> Value:
     return precision.tree(rel=rel)
 
 
-@define_metric(perfect=1, undefined="no document is relevant", order_matters="never")
+@define_metric(undefined="no document is relevant", order_matters="never")
 def set_recall(*, rel: float | None = None) -> Value:
     r"""Set recall: fraction of the relevant documents that were retrieved.
 
@@ -283,7 +283,6 @@ def set_ap(*, rel: float | None = None) -> Value:
 
 
 @define_metric(
-    perfect=1,
     undefined="no document was retrieved or no document is relevant",
     order_matters="never",
 )
@@ -531,7 +530,7 @@ def abstained(*, min_score: float | None = None, rel: float | None = None) -> Va
 
 
 @define_metric(
-    perfect=1, binary=True, skipped=True, undefined="no document is relevant", order_matters="never"
+    binary=True, skipped=True, undefined="no document is relevant", order_matters="never"
 )
 def answered(*, min_score: float | None = None, rel: float | None = None) -> Value:
     r"""Answer to a query that has one: 1 if a document is retrieved, relevant or not.

@@ -33,7 +33,7 @@ _LARGEST_LABEL = 1000
 _LEAST_RANGE = 1e-100
 
 
-@define_metric(perfect=1, undefined="no document is relevant")
+@define_metric(undefined="no document is relevant")
 def reciprocal_rank(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Reciprocal rank: 1 / rank of the first relevant document.
 

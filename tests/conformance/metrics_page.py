@@ -12,7 +12,7 @@ from pathlib import Path
 import polars_rank as pr
 from polars_rank.metrics.names import family
 from polars_rank.metrics.documentation import described, displayed
-from polars_rank.metrics.metric import REGISTER, Definition
+from polars_rank.metrics.metric import REGISTER, MetricFunction
 
 from .table import names
 
@@ -109,7 +109,7 @@ def _table(metrics: list[str]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _counted(build: Definition[...]) -> str:
+def _counted(build: MetricFunction[...]) -> str:
     """Return what an undefined ranking counts as by default."""
     if build.undefined is None:
         return ""
