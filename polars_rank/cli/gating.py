@@ -77,6 +77,8 @@ def _config(path: Path | None) -> tuple[dict[str, Any], list[object]]:
     table = read_toml(path, "rules").get("gate")
     if not isinstance(table, dict):
         misused(f"'{path}' must have the table [gate]")
+    for name in {"golden", "results"} & {*table}:
+        misused(f"{name!r} in '{path}' is an argument of the command; remove it from the table")
     for name in {"baseline", "corpus"} & {*table}:
         if not isinstance(table[name], str) or not table[name]:
             misused(f"{name!r} in '{path}' must be a path; found {short(table[name])}")
