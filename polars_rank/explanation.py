@@ -110,9 +110,11 @@ def _lines(definition: Definition) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts of the lines of `explain`."""
     metric, conventions = definition.plain, definition.conventions
     function = definition.function
-    yield "definition", described(REGISTER[function]).definition
-    if other := OTHER_MEANINGS.get(function):
-        yield "other meanings of the name", other
+    texts = {
+        "definition": described(REGISTER[function]).definition,  # empty without docstrings
+        "other meanings of the name": OTHER_MEANINGS.get(function),
+    }
+    yield from ((title, text) for title, text in texts.items() if text)
     values = {**parameters_of(metric), **metric.arguments}
     for key, value in values.items():
         if key == "k":

@@ -12,7 +12,7 @@ from polars_rank._params import public, unknown_parameter
 from polars_rank.clicks import click_through_rates, coec, labels
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
-from polars_rank.diagnostics.robustness import robustness
+from polars_rank.diagnostics.robust_verdicts import robustness
 from polars_rank.diagnostics.similarity import overlap
 from polars_rank.errors import hint
 from polars_rank.evaluation.curves import grouped_auc, pr_curve, rank_curve

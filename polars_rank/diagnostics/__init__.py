@@ -3,7 +3,7 @@
 from polars_rank.diagnostics.answers import answerability
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
-from polars_rank.diagnostics.robustness import robustness
+from polars_rank.diagnostics.robust_verdicts import robustness
 from polars_rank.diagnostics.similarity import overlap
 
 __all__ = [

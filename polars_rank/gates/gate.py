@@ -18,7 +18,7 @@ from polars_rank._params import one_of, public
 from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.diagnostics.broken_runs import Problem, contents
-from polars_rank.diagnostics.robustness import TRIMMED, headline
+from polars_rank.diagnostics.robust_verdicts import TRIMMED, headline
 from polars_rank.errors import DataError, GateFailed, number_of, warn
 from polars_rank.gates import golden as files
 from polars_rank.gates.baseline import Baseline

@@ -12,7 +12,7 @@ from polars import selectors
 from polars_rank._params import OWN
 from polars_rank.diagnostics.broken_runs import contents as contents_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
-from polars_rank.diagnostics.robustness import RESULT, lowest_of, robustness_of
+from polars_rank.diagnostics.robust_verdicts import RESULT, lowest_of, robustness_of
 from polars_rank.errors import DataError, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import grouped

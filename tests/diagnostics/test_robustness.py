@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from typing import Any
 
@@ -12,10 +11,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-from polars_rank.diagnostics import broken_runs
-
-#: The module, whose name in its package is the function.
-MODULE = sys.modules[pr.diagnostics.robustness.__module__]
+from polars_rank.diagnostics import broken_runs, robust_verdicts
 
 ESTIMATES = ["run", "difference", "low", "high", "verdict"]
 LOG = pr.datasets.search_log(150, (5, 30), runs=["bm25", "dense", "hybrid"], seed=4).collect()
@@ -235,7 +231,7 @@ def test_intervals_are_corrected_for_other_metrics() -> None:
     statistics = {
         "baseline": "bm25", "weight": None, "cluster": None, "margin": 0, "confidence": 0.95
     }  # fmt: skip
-    table = MODULE.robustness_of(LOG.lazy(), metrics, None, columns, statistics).collect()
+    table = robust_verdicts.robustness_of(LOG.lazy(), metrics, None, columns, statistics).collect()
     expected = pr.compare(pr.per_query(LOG, metrics), baseline="bm25").filter(metric="ndcg@10")
     assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
 
@@ -362,7 +358,7 @@ def test_long_logs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = []
     for rows, queries in ((10**9, 10**9), (10_000, 100)):
         monkeypatch.setattr(broken_runs, "_ROWS", rows)
-        monkeypatch.setattr(MODULE, "_MOST_QUERIES", queries)
+        monkeypatch.setattr(robust_verdicts, "_MOST_QUERIES", queries)
         monkeypatch.setattr(broken_runs, "_QUERIES", 20)
         with warnings.catch_warnings(action="ignore"):
             tables.append(robustness(log))
