@@ -197,8 +197,7 @@ def test_each_package_that_is_imported_is_declared() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "_Module" else []
         )
     }  # fmt: skip
-    # pyspark[connect] requires grpc.
-    other_names = {"vl_convert": "vl_convert_python", "grpc": "pyspark"}
+    other_names = {"vl_convert": "vl_convert_python"}
     imported = {other_names.get(name, name) for name in imported}
     assert imported - {*sys.stdlib_module_names, "polars_rank"} == names
     unbounded = {each for each in declared if "<" not in each}

@@ -40,8 +40,6 @@ _OF_LOGS = (
     *("logs", "run_file", "judgments", "position", "layout", "memory", "conventions"),
     *Definitions.__annotations__,
 )
-#: Options that need the engine Polars.
-_OF_POLARS = "input_format", "layout", "memory", "missing_columns", "extra_columns"
 #: Columns that a terminal always shows, in addition to the first two.
 _MAJOR = (
     *("difference", "low", "verdict", "reason", "method"),
@@ -250,26 +248,6 @@ class Call:
         )  # fmt: skip
         return joined
 
-    # Spark
-
-    def rows(self) -> Any:
-        """Scan the log as a LazyFrame or a Spark DataFrame."""
-        servers = {"master", "remote"} & {*self.given}
-        if self.given.get("engine") != "spark":
-            if servers:
-                misused("--master and --remote need --engine spark")
-            return self.scan()
-        if len(servers) > 1:
-            misused("use either --master or --remote")
-        from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
-
-        logs = self.given.get("logs", ())
-        if not logs or "judgments" in self.given or sources.STANDARD_INPUT in logs:
-            misused("--engine spark needs a LOG that is a table or Parquet files")
-        for name in filter(self.given.__contains__, _OF_POLARS):
-            misused(f"--{name.replace('_', '-')} needs --engine polars")
-        return read(session(self.given.get("master", self.given.get("remote"))), [*logs])
-
     # Per-query values
 
     def values(
@@ -329,10 +307,6 @@ class Call:
         paged: bool = False, markdown: Callable[[pl.DataFrame], str] | None = None,
     ) -> None:  # fmt: skip
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
-        if self.given.get("engine") == "spark":
-            from polars_rank.spark.sessions import fetched  # noqa: PLC0415  (an extra)
-
-            result = fetched(result)
         given, frame, writes = self.given, result.lazy(), self.command.writes
         if writes == "parquet" and given.get("progress", True):
             frame = bars.watch(frame)

@@ -47,7 +47,6 @@ class Command(NamedTuple):
     own: tuple[str | click.Argument, ...] = ()
     #: The function that runs the command, if it is special.
     runs: str = ""
-    spark: bool = False
     #: The columns of the result in `polars_rank.stats`, as module:NAME.
     result: str = ""
     #: Further columns of the result that tables leave out without --wide.
@@ -80,7 +79,6 @@ class Command(NamedTuple):
             options += map(own, ["values"] * (self.reads == "values") + [*_READING])
             options += (each for each in readers if each.name in _OF_READERS)
         options += map(own, _OUTPUTS[self.writes])
-        options += map(own, ("engine", "master", "remote") if self.spark else ())
         if self.writes != "folder":
             options.append(own("output", required=self.writes == "parquet"))
         known: dict[Any, Any] = {each.name: each for each in special}
@@ -105,8 +103,8 @@ EVALUATION: Mapping[str, Command] = {
         'log.parquet -m "ndcg@10 ap rr"',
         "run.txt --judgments qrels.txt -m ap",
         "log.parquet -m ap --conventions trec_eval",
-    ), spark=True),
-    "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
+    )),
+    "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",)),
     "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",

@@ -32,7 +32,7 @@ from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import split
 
 #: Panels of the help in their order, after the options without a panel.
-PANELS = INPUT, DEFINITIONS, ENGINE, OUTPUT = "Input", "Definitions", "Engine", "Output"
+PANELS = INPUT, DEFINITIONS, OUTPUT = "Input", "Definitions", "Output"
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
     **dict.fromkeys(("fractional", "negative", "fields", "layout", "memory"), INPUT),
@@ -158,7 +158,7 @@ _CONVENTIONS = Kind(
     "PRESET|FILE", conventions_of,
     names=lambda: [preset.name.lower().replace(" ", "_") for preset in PRESETS],
 )  # fmt: skip
-_TEXT, _URL, _JSON = Kind("TEXT"), Kind("URL"), Kind("JSON", _json)
+_TEXT, _JSON = Kind("TEXT"), Kind("JSON", _json)
 _TEXTS = Kind("TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True)
 _FILES = _TABLE._replace(metavar="[NAME=]FILE")
 _INSERT, _IGNORE = _choices(("raise", "insert")), _choices(("raise", "ignore"))
@@ -317,9 +317,6 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "missing_columns": (INPUT, _INSERT, "What to do if a Parquet file lacks columns.", "raise"),
     "extra_columns": (INPUT, _IGNORE, "What to do if a Parquet file has more columns.", "raise"),
     "progress": (OUTPUT, _FLAG, "Show progress bars in a terminal.", True),
-    "engine": (ENGINE, _choices(("polars", "spark")), "Polars, or Spark (extra spark).", "polars"),
-    "master": (ENGINE, _URL, "Spark master, e.g. spark://host:7077."),
-    "remote": (ENGINE, _URL, "Spark Connect server, e.g. sc://host:15002."),
     "format": (OUTPUT, _choices(get_args(writing.Format)), "Format (default: by --output)."),
     "output": (OUTPUT, _PATH, "Write to a file."),
     "overwrite": (OUTPUT, _FLAG, "Overwrite an existing output file."),

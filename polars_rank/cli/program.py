@@ -114,7 +114,7 @@ class Leaf(click.Command):
                 table, arguments = call.values(command.function)
                 result = call.call(table, **arguments)
             elif command.reads:
-                rows = call.rows()
+                rows = call.scan()
                 result = call.call(rows, **call.baseline(rows))
             else:
                 result = call.call()

@@ -55,7 +55,6 @@ def log_of(rows: int, folder: str) -> Log:
 
 
 def session(partitions: int = 32) -> object:
-    from polars_rank.spark.sessions import FASTER
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -64,7 +63,7 @@ def session(partitions: int = 32) -> object:
         "spark.driver.memory": "6g",
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.ui.showConsoleProgress": "false",
-        **FASTER,
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     }
     builder = SparkSession.builder.master("local[2]")
     for name, value in options.items():

@@ -191,27 +191,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["log.parquet", "--layout", "sorted"], "--layout needs --engine polars"),
-        (["log.parquet", "--memory", "1GB"], "--memory needs --engine polars"),
-        (["log.parquet", "--missing-columns", "insert"], "--missing-columns needs --engine"),
-        (["-"], "needs a LOG that is a table or Parquet files"),
-        (
-            ["log.parquet", "--judgments", "qrels.txt"],
-            "needs a LOG that is a table or Parquet files",
-        ),
-        (["log.parquet", "--master", "local", "--remote", "sc://a"], "--master or --remote"),
-    ],
-)
-def test_inputs_that_spark_does_not_read(here: Path, options: list[str], message: str) -> None:
-    (here / "qrels.txt").write_text("q 0 a 1\n", "utf-8")
-    code, out, err = run("evaluate", *options, "--engine", "spark", "-m", "rr")
-    assert (code, out) == (2, "")
-    assert message in err
-
-
 def test_conventions_of_a_file(here: Path) -> None:
     Path("ours.toml").write_text(
         'base = "lightgbm"\nundefined = "skip"\n[parameters]\ngain = "linear"\n', "utf-8"

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from polars.testing import assert_frame_equal
 
 #: Maximum seconds to wait, on a busy machine.
 SECONDS = 400
@@ -148,19 +147,3 @@ def test_connect(server: str) -> None:
     error = str(found["error_of"])
     assert "polars_rank.errors.DataError" in error
     assert "rows: column 'score' (`score`) has NaN or infinite values" in error
-
-
-def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:
-    import polars as pl
-    import polars_rank as pr
-
-    pr.datasets.search_log(50, runs=["a", "b"]).sink_parquet(tmp_path / "log.parquet")
-    command = [sys.executable, "-W", "ignore", "-m", "polars_rank", "evaluate"]
-    command += [str(tmp_path / "log.parquet"), "-m", "ndcg@10 ap", "--by", "run", "--format", "csv"]
-    done = subprocess.run(
-        [*command, "--engine", "spark", "--remote", server], capture_output=True, encoding="utf-8",
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    here = pr.evaluate(pl.read_parquet(tmp_path / "log.parquet"), ["ndcg@10", "ap"], by="run")
-    assert_frame_equal(pl.read_csv(done.stdout.encode()), here, check_dtypes=False)
