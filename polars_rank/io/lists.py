@@ -194,7 +194,7 @@ def _has_structs(dtype: pl.DataType) -> bool:
 
 def _element_type(parameter: str, column: str, dtype: pl.DataType) -> pl.DataType:
     """Return the type of ids or numbers in a list column; raise `SchemaError` for other types."""
-    inner = dtype.inner if isinstance(dtype, pl.List) else dtype
+    inner: Any = dtype.inner if isinstance(dtype, pl.List) else dtype
     has_ids = parameter in ("retrieved", "relevant")
     element, number = inner, pl.Null() if has_ids else inner
     if has_ids and isinstance(inner, pl.Struct) and len(inner.fields) == _PAIR:
@@ -226,7 +226,7 @@ def _of_lists(
     size = col(ranked).list.len()
     rows = rows.with_row_index(_ROW).with_columns(pl.int_ranges(1, size + 1).alias(_DOC))
     parallel = {}
-    for parameter in lists.keys() & {"labels", "scores"}:
+    for parameter in [each for each in ("labels", "scores") if each in lists]:
         column = lists[parameter]
         if column != ranked:
             refuse(
@@ -244,7 +244,7 @@ def _of_lists(
     if (relevant := lists.get("relevant")) is not None:
         judged = _documents(rows, relevant, keys, id_type, "label").drop(_POSITION)
         known = rows.filter(col(relevant).is_not_null())[_ROW]
-        label = pl.when(col(_ROW).is_in(known.implode())).then(col("label").fill_null(0))
+        label: pl.Expr = pl.when(col(_ROW).is_in(known.implode())).then(col("label").fill_null(0))
         if "label" in judged.columns:
             label = col("label")
         else:
@@ -275,7 +275,7 @@ def _documents(
     size = col(column).list.len()
     ids = [col(column).alias("doc"), pl.int_ranges(1, size + 1).alias(_POSITION)]
     docs = rows.filter(size > 0).select(_ROW, *keys, *ids, **parallel)
-    docs = docs.explode(pl.exclude(_ROW, *keys))
+    docs = docs.explode("doc", _POSITION, *parallel)
     if isinstance(docs.schema["doc"], pl.Struct):
         docs = docs.with_columns(col("doc").struct.rename_fields(["doc", value])).unnest("doc")
     refuse(
@@ -391,13 +391,13 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
             "Pass the rankings first. If they were not, convert the scores to floats"
         )
     types: Any = {}
-    for key, ids in (("query", "queries"), ("doc", "documents")):
+    for key, plural in (("query", "queries"), ("doc", "documents")):
         types[key] = common_type(retrieved.schema[key], judged.schema[key])
         if types[key] is None:
             raise ArgumentError(
-                f"`rankings` has ids of {ids} of type {retrieved.schema[key]} and `judgments` of "
-                f"type {judged.schema[key]}, so none would match; convert one of them, for example "
-                "with str"
+                f"`rankings` has ids of {plural} of type {retrieved.schema[key]} and "
+                f"`judgments` of type {judged.schema[key]}, so none would match; convert one of "
+                "them, for example with str"
             )
     in_each_run = pl.DataFrame({_RUN: range(len(runs))}).join(judged, how="cross")
     table = retrieved.cast(types).join(

@@ -18,7 +18,7 @@ from polars_rank.errors import RankWarning, UnmatchedIds, short, warn
 from polars_rank.frames.batches import Totals, all_batches, requested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 How: TypeAlias = Literal["semi", "anti"]
 
@@ -67,18 +67,23 @@ class Ids(NamedTuple):
         """
         retrieved = table.lazy().filter(self.retrieved) if rankings is None else rankings
         judged = table.lazy().filter(self.judged) if judgments is None else judgments
-        if isinstance(table, pl.DataFrame):
-            self._check(self._counts(table), retrieved, judged)
-            return table
-        plan, schema = table, table.collect_schema()
+        if isinstance(table, pl.LazyFrame):
+            return self._checked_plan(table, retrieved, judged)
+        self._check(self._counts(table), retrieved, judged)
+        return table
+
+    def _checked_plan(
+        self, table: pl.LazyFrame, rankings: pl.LazyFrame, judgments: pl.LazyFrame
+    ) -> pl.LazyFrame:
+        schema = table.collect_schema()
         conditions = self.retrieved.meta.root_names() + self.judged.meta.root_names()
 
         def batches(names: Sequence[str]) -> Iterator[pl.DataFrame]:
             totals = Totals(self.keys, [self._counts(pl.DataFrame(schema=schema))])
-            for rows in all_batches(plan.select(names)):
+            for rows in all_batches(table.select(names)):
                 totals.add(self._counts(rows))
                 yield rows
-            self._check(totals.table(), retrieved, judged)
+            self._check(totals.table(), rankings, judgments)
 
         def read(
             columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
@@ -115,10 +120,10 @@ class Ids(NamedTuple):
                 self._check_queries(counts)
             else:
                 queries = _among(counts, strangers, runs)
-                numbers = (
+                numbers = [
                     queries.filter(known).select(self.query).n_unique()
                     for known in (_HAS_RANKING, _HAS_LABELS)
-                )
+                ]
                 tables = _among(rankings, strangers.lazy(), runs), judgments
                 examples = [_first(table, self.query) for table in tables]
                 self._warn(strangers, "ranked query", numbers, examples, UnmatchedIds)
@@ -137,14 +142,14 @@ class Ids(NamedTuple):
             keys = [*runs, *self.query]
             tables = _among(rankings, one, keys), _among(judgments, one, self.query)
             examples = [_first(table, [self.doc]) for table in tables]
-            numbers = part[_RETRIEVED].sum(), part.item(0, _JUDGED)
+            numbers = [int(part[_RETRIEVED].sum()), part.item(0, _JUDGED)]
             self._warn(part, "retrieved document", numbers, examples, kind)
 
     def _warn(
         self,
         runs: pl.DataFrame,
         unit: str,
-        numbers: Iterable[int],
+        numbers: Sequence[int],
         examples: Sequence[str],
         kind: type[RankWarning],
     ) -> None:
