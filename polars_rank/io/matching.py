@@ -125,7 +125,8 @@ class Ids(NamedTuple):
                     for known in (_HAS_RANKING, _HAS_LABELS)
                 ]
                 tables = _among(rankings, strangers.lazy(), runs), judgments
-                examples = [_first(table, self.query) for table in tables]
+                ids = [_first(table, self.query, 2) for table in tables]
+                examples = [f"{ids[0]} in the rankings", f"{ids[1]} in the judgments"]
                 self._warn(strangers, "ranked query", numbers, examples, UnmatchedIds)
         others = _among(unmatched, shared, runs)
         if others.is_empty():
@@ -199,8 +200,8 @@ def _among(table: AnyFrame, others: AnyFrame, keys: Sequence[str], how: How = "s
     return table.join(others.select(keys), on=keys, how=how, nulls_equal=True)
 
 
-def _first(table: pl.LazyFrame, columns: Sequence[str]) -> str:
+def _first(table: pl.LazyFrame, columns: Sequence[str], number: int = 1) -> str:
     """Return the lowest ids in columns as text."""
     ids = table.select(columns).drop_nulls().unique().collect(engine="streaming")
-    row = next(ids.sort(columns).iter_rows(), (None,))
-    return short(row[0] if len(row) == 1 else row)
+    rows = ids.sort(columns).head(number).rows() or [(None,)]
+    return ", ".join(short(row[0] if len(row) == 1 else row) for row in rows)

@@ -419,7 +419,7 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
         ("1 0 d10 1\n", "no retrieved document is judged (2 retrieved, 1 judged): do the ids "
                         "match? e.g. '10' and 'd10'"),
         ("q1 0 10 1\n", "no ranked query is judged (1 ranked, 1 judged): do the ids match? "
-                        "e.g. '1' and 'q1'"),
+                        "e.g. '1' in the rankings and 'q1' in the judgments"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(

@@ -48,12 +48,12 @@ def messages(function: Any) -> list[str]:
         (
             [("q1", "10")],
             "runs 'a', 'b': no ranked query is judged (1 ranked, 1 judged): do the ids match? "
-            "e.g. '1' and 'q1'",
+            "e.g. '1' in the rankings and 'q1' in the judgments",
         ),
         (
             [("1 ", "10"), ("2 ", "10")],
             "runs 'a', 'b': no ranked query is judged (1 ranked, 2 judged): do the ids match? "
-            "e.g. '1' and '1 '",
+            "e.g. '1' in the rankings and '1 ', '2 ' in the judgments",
         ),
         (
             [("1", "10")],
@@ -118,7 +118,8 @@ def test_dictionaries() -> None:
         "e.g. '10' and 'd10'"
     ]
     assert messages(lambda: pr.from_dicts(runs["a"], {"q1": {"10": 1}})) == [
-        "no ranked query is judged (1 ranked, 1 judged): do the ids match? e.g. '1' and 'q1'"
+        "no ranked query is judged (1 ranked, 1 judged): do the ids match? e.g. '1' in the "
+        "rankings and 'q1' in the judgments"
     ]
     with pytest.raises(pr.errors.ArgumentError, match="none would match"):
         pr.from_dicts({"1": {10: 1.0}}, {"1": {"10": 1}})
