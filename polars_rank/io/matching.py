@@ -14,7 +14,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import files, scan_of_files
-from polars_rank.errors import RankWarning, UnmatchedIds, number_of, short, warn
+from polars_rank.errors import RankWarning, UnmatchedIds, short, warn
 from polars_rank.frames.batches import Totals, all_batches, requested
 
 if TYPE_CHECKING:
@@ -65,20 +65,18 @@ class Ids(NamedTuple):
         `rankings` and `judgments` are tables of retrieved and of judged documents. Default: rows of
         the long table.
         """
-        rankings = table.lazy().filter(self.retrieved) if rankings is None else rankings
-        judgments = table.lazy().filter(self.judged) if judgments is None else judgments
+        retrieved = table.lazy().filter(self.retrieved) if rankings is None else rankings
+        judged = table.lazy().filter(self.judged) if judgments is None else judgments
         if isinstance(table, pl.LazyFrame):
-            return self._checked_plan(table, rankings, judgments)
-        self._check(self._counts(table), rankings, judgments)
+            return self._checked_plan(table, retrieved, judged)
+        self._check(self._counts(table), retrieved, judged)
         return table
 
     def _checked_plan(
         self, table: pl.LazyFrame, rankings: pl.LazyFrame, judgments: pl.LazyFrame
     ) -> pl.LazyFrame:
         schema = table.collect_schema()
-        conditions = self.retrieved, self.judged
-        read_by_check = [name for each in conditions for name in each.meta.root_names()]
-        read_by_check.append(self.doc)
+        conditions = self.retrieved.meta.root_names() + self.judged.meta.root_names()
 
         def batches(names: Sequence[str]) -> Iterator[pl.DataFrame]:
             totals = Totals(self.keys, [self._counts(pl.DataFrame(schema=schema))])
@@ -91,7 +89,7 @@ class Ids(NamedTuple):
             columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
             columns = [*schema] if columns is None else columns
-            names = [*dict.fromkeys([*columns, *self.keys, *read_by_check])]
+            names = [*dict.fromkeys([*columns, *self.keys, *conditions, self.doc])]
             yield from requested(batches(names), columns, predicate, n_rows)
 
         return scan_of_files(
@@ -116,66 +114,59 @@ class Ids(NamedTuple):
         totals = counts.group_by(runs).agg(pl.col(_RETRIEVED, _JUDGED, _BOTH).sum())
         unmatched = totals.filter(_HAS_RANKING, _HAS_LABELS, pl.col(_BOTH) == 0).sort(runs)
         shared = counts.filter(_HAS_RANKING, _HAS_LABELS)
-        strangers = _among(unmatched, shared, runs, "anti")
-        if self.separate and strangers.is_empty():
-            self._check_queries(counts)
-        elif self.separate:
-            own = _among(rankings, strangers.lazy(), runs)
-            queries = _among(counts, strangers, runs)
-            numbers = [
-                number_of(queries.filter(known).select(self.query).n_unique(), "query", "queries")
-                for known in (_HAS_RANKING, _HAS_LABELS)
-            ]
-            examples = [_first(table, self.query, 2) for table in (own, judgments)]
-            if any(", " in each for each in examples):
-                examples = [f"{examples[0]} in the rankings", f"{examples[1]} in the judgments"]
-            warn(self._unmatched(strangers, numbers, examples), UnmatchedIds)
+        if self.separate:
+            strangers = _among(unmatched, shared, runs, "anti")
+            if strangers.is_empty():
+                self._check_queries(counts)
+            else:
+                queries = _among(counts, strangers, runs)
+                numbers = [
+                    queries.filter(known).select(self.query).n_unique()
+                    for known in (_HAS_RANKING, _HAS_LABELS)
+                ]
+                tables = _among(rankings, strangers.lazy(), runs), judgments
+                ids = [_first(table, self.query, 2) for table in tables]
+                examples = [f"{ids[0]} in the rankings", f"{ids[1]} in the judgments"]
+                self._warn(strangers, "ranked query", numbers, examples, UnmatchedIds)
         others = _among(unmatched, shared, runs)
         if others.is_empty():
             return
         occurring = _among(_among(rankings, others.lazy(), runs), judgments, [self.doc])
         known = occurring.select(runs).unique().collect(engine="streaming")
-        kinds: dict[How, type[RankWarning]] = {"anti": UnmatchedIds}
-        if self.separate:
-            kinds["semi"] = RankWarning
-        for how, kind in kinds.items():
+        parts: list[tuple[How, type[RankWarning]]] = [("anti", UnmatchedIds), ("semi", RankWarning)]
+        for how, kind in parts[: 1 + self.separate]:
             part = _among(others, known, runs, how)
             if part.is_empty():
                 continue
             # The examples are of the same query.
+            one = _among(shared, part, runs).sort(self.keys).head(1).lazy()
             keys = [*runs, *self.query]
-            one = _among(shared, part, runs).sort(keys).head(1).lazy()
             tables = _among(rankings, one, keys), _among(judgments, one, self.query)
-            numbers = [
-                number_of(int(part[_RETRIEVED].sum()), "retrieved document"),
-                number_of(int(part.item(0, _JUDGED)), "document"),
-            ]
             examples = [_first(table, [self.doc]) for table in tables]
-            warn(self._unmatched(part, numbers, examples), kind)
+            numbers = [int(part[_RETRIEVED].sum()), part.item(0, _JUDGED)]
+            self._warn(part, "retrieved document", numbers, examples, kind)
 
-    def _unmatched(
-        self, runs: pl.DataFrame, numbers: Sequence[str], examples: Sequence[str]
-    ) -> str:
-        """Return the message about runs without a match."""
-        some, others = numbers
-        none = f"none of the {some} is {self.adjective}"
-        if some.startswith("1 "):
-            none = f"the only {some[2:]} is not {self.adjective}"
-        are = "is" if others.startswith("1 ") else "are"
-        return (
-            f"{self._named(runs)}{none}, although {others} {are}: do the ids match? "
-            f"e.g. {' and '.join(examples)}"
+    def _warn(
+        self,
+        runs: pl.DataFrame,
+        unit: str,
+        numbers: Sequence[int],
+        examples: Sequence[str],
+        kind: type[RankWarning],
+    ) -> None:
+        """Warn about runs without a match."""
+        named = ""
+        if self.runs:
+            rows = runs.select(self.runs).rows()
+            names = [repr(row[0] if len(row) == 1 else row) for row in rows[:_MAX_RUNS]]
+            names += [f"{len(rows) - _MAX_RUNS:,} others"] if len(rows) > _MAX_RUNS else []
+            named = f"run{'s' if len(rows) > 1 else ''} {', '.join(names)}: "
+        ranked, judged = numbers
+        warn(
+            f"{named}no {unit} is {self.adjective} ({ranked:,} {unit.partition(' ')[0]}, "
+            f"{judged:,} {self.adjective}): do the ids match? e.g. {' and '.join(examples)}",
+            kind,
         )
-
-    def _named(self, runs: pl.DataFrame) -> str:
-        """Return the names of runs as the start of a message."""
-        if not self.runs:
-            return ""
-        rows = runs.select(self.runs).rows()
-        names = [repr(row[0] if len(row) == 1 else row) for row in rows]
-        if len(names) > _MAX_RUNS:
-            names = [*names[:_MAX_RUNS], f"{len(names) - _MAX_RUNS:,} others"]
-        return f"run{'s' if len(names) > 1 else ''} {', '.join(names)}: "
 
     def _check_queries(self, counts: pl.DataFrame) -> None:
         """Warn of queries that only the judgments have, or only the rankings.
@@ -184,22 +175,21 @@ class Ids(NamedTuple):
         """
         queries = counts.group_by(self.query).agg(pl.col(_RETRIEVED, _JUDGED, _EMPTY).sum())
         ranked, judged = queries.filter(_HAS_RANKING), queries.filter(_HAS_LABELS)
-        missing, unjudged = (
-            judged.filter(~_HAS_RANKING, pl.col(_EMPTY) == 0),
-            ranked.filter(~_HAS_LABELS, pl.col(_EMPTY) == 0),
-        )
+        if ranked.is_empty() or judged.is_empty():
+            return
         problems = []
-        if ranked.height and missing.height:
-            of = number_of(judged.height, "judged query", "judged queries")
-            example = _first(missing.lazy(), self.query)
-            problems.append(f"{missing.height:,} of {of} {_is(missing)} in no run (e.g. {example})")
-        if judged.height and unjudged.height:
-            of = number_of(ranked.height, "query", "queries")
-            example = _first(unjudged.lazy(), self.query)
-            problems.append(
-                f"{unjudged.height:,} of {of} in the rankings {_is(unjudged)} not judged "
-                f"(e.g. {example})"
-            )
+        for known, other, noun, problem in (
+            (judged, _HAS_RANKING, "judged queries", "in no run"),
+            (ranked, _HAS_LABELS, "queries in the rankings", "not judged"),
+        ):
+            missing = known.filter(~other, pl.col(_EMPTY) == 0)
+            if missing.height:
+                verb = "is" if missing.height == 1 else "are"
+                example = _first(missing.lazy(), self.query)
+                problems.append(
+                    f"{missing.height:,} of {known.height:,} {noun} {verb} {problem} "
+                    f"(e.g. {example})"
+                )
         if problems:
             remedy = "they count in means unless `query_set` leaves them out"
             warn(f"{' and '.join(problems)}; {remedy}")
@@ -215,7 +205,3 @@ def _first(table: pl.LazyFrame, columns: Sequence[str], number: int = 1) -> str:
     ids = table.select(columns).drop_nulls().unique().collect(engine="streaming")
     rows = ids.sort(columns).head(number).rows() or [(None,)]
     return ", ".join(short(row[0] if len(row) == 1 else row) for row in rows)
-
-
-def _is(rows: pl.DataFrame) -> str:
-    return "is" if rows.height == 1 else "are"

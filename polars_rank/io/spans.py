@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, free, is_number, one_of
-from polars_rank.checks import Check, failed, raise_failed, refuse
+from polars_rank._params import OWN, is_number, one_of
+from polars_rank.checks import Check, checks_of, failed, raise_failed
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.log_checks import row_checks
@@ -200,15 +201,12 @@ def join_spans(
         right = right.with_columns(is_relevant.alias(label))
         right_schema = schema_of(right)
     Columns.find(right_schema, {**both, **ends, "label": label}, table="`gold`")
-    for schema, of_table in ((left_schema, "`retrieved`"), (right_schema, "`gold`")):
-        _check_places(schema, places, of_table)
     added = (label, "subtopics", *(_CHARACTERS if characters else ()))
     for name in added:
         if name in left_schema:
             raise SchemaError(
                 f"`retrieved` already has a column {name!r}, which join_spans adds; rename it"
             )
-    free(columns.keys, added)
     types = key_types(left_schema, right_schema, keys, ("`retrieved`", "`gold`"))
     left, right = cast_keys(left, types), cast_keys(right, types)
 
@@ -217,23 +215,29 @@ def join_spans(
         spans = _with_rest(spans, [*keys, _IS_RELEVANT], (_SPAN_START, _SPAN_END), _SPAN_REST)
         spans = spans.sort(_SPAN)
     spans = spans.cache()
-    checks = _checks(columns._replace(label=score, label_parameter="score"), places)
-    chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
-    chunks = _as_int64(raise_failed(chunks, checks, log=retrieved), places).cache()
+    is_part, start_of, end_of = col(doc).is_not_null(), col(start), col(end)
+    needed = f"column {score!r} (`score`) has nulls; drop chunks that were not retrieved"
+    checks = row_checks(columns._replace(label=score, label_parameter="score"))
+    checks += checks_of("row", {
+        needed: is_part & col(score).is_null(),
+        f"{start!r} (`start`) is after {end!r} (`end`)": start_of > end_of,
+        **_place_problems(left_schema, places, is_part, "`retrieved`"),
+    })  # fmt: skip
+    chunks = _checked(left, checks, places, _CHUNK).cache()
     parts = chunks.select(_CHUNK, *groups, *keys, *places)
     if characters:
         parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
     pairs = parts.join(spans, on=keys).filter(
-        col(start) < col(_SPAN_END),
-        col(end) > col(_SPAN_START),
-        col(start) < col(end),  # a chunk without text covers nothing
+        start_of < col(_SPAN_END),
+        end_of > col(_SPAN_START),
+        start_of < end_of,  # a chunk without text covers nothing
     )
     pairs = pairs.cache() if characters else pairs
     if of == "gold":
         share = _shared(places, start, _SPAN_START) / (col(_SPAN_END) - col(_SPAN_START))
     else:
         shared = _shared(places, start, _SPAN_REST)
-        share = shared.sum().over(_CHUNK, _IS_RELEVANT) / (col(end) - col(start))
+        share = shared.sum().over(_CHUNK, _IS_RELEVANT) / (end_of - start_of)
     is_covered = share >= least if least else pl.lit(value=True)
     covered = pairs.filter(is_covered).select(_CHUNK, _SPAN, *groups, _SPAN_LABEL).cache()
     labels = covered.group_by(_CHUNK).agg(
@@ -297,48 +301,32 @@ def _least(overlap: float | str) -> float:
     return float(overlap)
 
 
-def _check_places(schema: pl.Schema, places: Sequence[str], table: str) -> None:
-    """Raise `SchemaError` unless the columns of starts and ends are integers."""
+def _place_problems(
+    schema: pl.Schema, places: Sequence[str], is_part: pl.Expr, table: str
+) -> dict[str, pl.Expr]:
+    """Return messages and conditions of rows; raise `SchemaError` unless positions are integers."""
     for parameter, name in zip(("start", "end"), places, strict=True):
         if not schema[name].is_integer():
             raise SchemaError(
                 f"column {name!r} (`{parameter}`) of {table} must be integers; found "
                 f"{schema[name]}; cast it to Int64"
             )
-
-
-def _checks(columns: Columns, places: Sequence[str]) -> list[Check]:
-    """Return the checks of the rows of chunks."""
     start, end = map(col, places)
-    is_chunk = columns.is_document
-    needed = f"column {columns.score!r} (`score`) has nulls; drop chunks that were not retrieved"
-    return [
-        *row_checks(columns),
-        Check("row", is_chunk & col(columns.score).is_null(), needed),
-        Check("row", is_chunk & (start.is_null() | end.is_null()), _null_places(places)),
-        Check("row", start > end, f"{places[0]!r} (`start`) is after {places[1]!r} (`end`)"),
-        Check("row", _is_far(places), _far_places(places)),
-    ]
+    either = f"{table}: {places[0]!r} (`start`) or {places[1]!r} (`end`)"
+    far = f"{either} is not between -2^62 and 2^62; count from the start of the document"
+    return {
+        f"{either} has nulls; fill them in": is_part & (start.is_null() | end.is_null()),
+        # The difference of other positions is an Int64.
+        far: (start <= -_FURTHEST) | (end >= _FURTHEST),
+    }
 
 
-def _is_far(places: Sequence[str]) -> pl.Expr:
-    """Return whether a length may exceed Int64; a start is not after its end."""
-    return (col(places[0]) <= -_FURTHEST) | (col(places[1]) >= _FURTHEST)
-
-
-def _far_places(places: Sequence[str]) -> str:
-    return (
-        f"{places[0]!r} (`start`) or {places[1]!r} (`end`) is not between -2^62 and 2^62; count "
-        "from the start of the document"
-    )
-
-
-def _as_int64(table: pl.LazyFrame, places: Sequence[str]) -> pl.LazyFrame:
-    return cast_keys(table, dict.fromkeys(places, pl.Int64()))
-
-
-def _null_places(places: Sequence[str]) -> str:
-    return f"{places[0]!r} (`start`) or {places[1]!r} (`end`) has nulls; fill them in"
+def _checked(
+    table: pl.LazyFrame, checks: Sequence[Check], places: Sequence[str], row: str
+) -> pl.LazyFrame:
+    """Return rows with their numbers and Int64 positions; collecting the result checks them."""
+    numbered = table.with_row_index(row).with_columns(failed(checks, "row"))
+    return cast_keys(raise_failed(numbered, checks, log=table), dict.fromkeys(places, pl.Int64()))
 
 
 def _spans(
@@ -346,24 +334,22 @@ def _spans(
 ) -> pl.LazyFrame:
     """Return each span once, with the number of its row; collecting the result checks spans."""
     start, end = map(col, places)
-    is_span = col(keys[-1]).is_not_null()
+    is_span, value = col(keys[-1]).is_not_null(), col(label).cast(pl.Float64)
     problems = {
-        **{f"column {name!r} (`query`) has nulls": col(name).is_null() for name in keys[:-1]},
-        _null_places(places): is_span & (start.is_null() | end.is_null()),
-        f"column {label!r} (`label`) has nulls or NaN; give each span a label": (
-            is_span & ~col(label).cast(pl.Float64).is_finite().fill_null(value=False)
+        **{
+            f"`gold`: column {name!r} (`query`) has nulls": col(name).is_null()
+            for name in keys[:-1]
+        },
+        **_place_problems(schema_of(gold), places, is_span, "`gold`"),
+        f"`gold`: column {label!r} (`label`) has nulls or NaN; give each span a label": (
+            is_span & ~value.is_finite().fill_null(value=False)
         ),
-        "spans are empty, or start after their end": start >= end,
-        _far_places(places): _is_far(places),
+        "`gold`: spans are empty, or start after their end": start >= end,
     }
-
-    def checked(spans: pl.DataFrame) -> pl.DataFrame:
-        for problem, invalid in problems.items():
-            refuse(spans, invalid, f"`gold`: {problem}", "correct these rows, or drop them")
-        return judged_once(spans, keys=[*keys, *places], label=label, table="`gold`", what="span")
-
-    spans = gold.select(*keys, *places, label).with_row_index(_SPAN).map_batches(checked)
-    spans = _as_int64(spans, places)
+    rows = gold.select(*keys, *places, label)
+    spans = _checked(rows, checks_of("row", problems), places, _SPAN).map_batches(
+        partial(judged_once, keys=[*keys, *places], label=label, table="`gold`", what="span")
+    )
     return spans.rename({places[0]: _SPAN_START, places[1]: _SPAN_END, label: _SPAN_LABEL})
 
 
@@ -411,10 +397,10 @@ def _missed(
     if groups:
         every = chunks.select(groups).unique(maintain_order=True)
         spans = every.join(spans, how="cross", maintain_order="left_right")
+    absent: Any = {"how": "anti", "nulls_equal": True, "maintain_order": "left"}
     empty = chunks.filter(col(keys[-1]).is_null())
-    same: Any = {"how": "anti", "nulls_equal": True, "maintain_order": "left"}
-    missed = spans.join(covered, on=[*groups, _SPAN], **same)
-    return missed.join(empty, on=[*groups, *keys], **same)
+    missed = spans.join(covered, on=[*groups, _SPAN], **absent)
+    return missed.join(empty, on=[*groups, *keys], **absent)
 
 
 def _with_characters(
@@ -429,20 +415,14 @@ def _with_characters(
     """Return the long table with the shares of characters of each ranking."""
     start, end = map(col, places)
     ranking = [*groups, *queries]
-    retrieved = parts.group_by(ranking).agg(
-        _total(end - start).alias(_ALL), _total(end - col(_CHUNK_REST)).alias(_EVERY)
-    )
-    sizes = (
-        spans.filter(_IS_RELEVANT)
-        .group_by(queries)
-        .agg(_total(col(_SPAN_END) - col(_SPAN_REST)).alias(_SEEN))
-    )
-    both = (
-        pairs.filter(_IS_RELEVANT)
-        .group_by(ranking)
-        .agg(_total(_shared(places, _CHUNK_REST, _SPAN_REST)).alias(_COVERED))
-    )
-    for keys, sums in ((ranking, retrieved), (queries, sizes), (ranking, both)):
+    shared = _shared(places, _CHUNK_REST, _SPAN_REST)
+    length, rest = _total(end - start), _total(end - col(_CHUNK_REST))
+    spans_rest = _total(col(_SPAN_END) - col(_SPAN_REST))
+    for keys, sums in (
+        (ranking, parts.group_by(ranking).agg(length.alias(_ALL), rest.alias(_EVERY))),
+        (queries, spans.filter(_IS_RELEVANT).group_by(queries).agg(spans_rest.alias(_SEEN))),
+        (ranking, pairs.filter(_IS_RELEVANT).group_by(ranking).agg(_total(shared).alias(_COVERED))),
+    ):
         table = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
     found, every, seen, total = (col(each).fill_null(0) for each in (_COVERED, _EVERY, _SEEN, _ALL))
     shares = (

@@ -395,10 +395,10 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
 @pytest.mark.parametrize(
     ("qrels", "message"),
     [
-        ("1 0 d10 1\n", "none of the 2 retrieved documents is judged, although 1 document is: do "
-                        "the ids match? e.g. '10' and 'd10'"),
-        ("q1 0 10 1\n", "the only query is not judged, although 1 query is: do the ids match? "
-                        "e.g. '1' and 'q1'"),
+        ("1 0 d10 1\n", "no retrieved document is judged (2 retrieved, 1 judged): do the ids "
+                        "match? e.g. '10' and 'd10'"),
+        ("q1 0 10 1\n", "no ranked query is judged (1 ranked, 1 judged): do the ids match? "
+                        "e.g. '1' in the rankings and 'q1' in the judgments"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
@@ -435,8 +435,8 @@ def test_ids_that_occur_are_a_warning(tmp_path: Path) -> None:
     assert (code, err.splitlines()) == (0, [
         "Warning: 1 of 2 judged queries is in no run (e.g. '3') and 1 of 2 queries in the rankings "
         "is not judged (e.g. '2'); they count in means unless `--query-set` leaves them out",
-        "Warning: run 'a': none of the 3 retrieved documents is judged, although 2 documents are: "
-        "do the ids match? e.g. '10' and 'd10'",
+        "Warning: run 'a': no retrieved document is judged (3 retrieved, 2 judged): do the ids "
+        "match? e.g. '10' and 'd10'",
     ])  # fmt: skip
 
 

@@ -240,18 +240,19 @@ def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ({}, "`retrieved` and `relevant`, or `labels`, must be given; found neither"),
-        ({"retrieved": "shown"}, "`retrieved` needs judgments"),
-        ({"relevant": "bought"}, "`relevant` needs rankings"),
-        ({"relevant": "bought", "labels": "grades"}, "`labels` are labels of retrieved documents"),
-        ({"scores": "grades"}, "found neither; `scores` are scores of the documents in"),
+        ({}, "pass `retrieved` and `relevant`, `retrieved` and `labels`, or `labels` alone"),
+        ({"retrieved": "shown"}, "found `retrieved`; for labels of relevant documents"),
+        ({"relevant": "bought"}, "found `relevant`"),
+        ({"relevant": "bought", "labels": "grades"}, "found `relevant`, `labels`"),
+        ({"scores": "grades"}, "found `scores`"),
         (
             {"retrieved": "structs", "relevant": "bought", "scores": "grades"},
             "column 'structs' (`retrieved`) already has scores; leave out `scores`",
         ),
         (
             {"retrieved": "shown", "relevant": "bought", "labels": "grades"},
-            "`labels` and `relevant` cannot both be given",
+            "found `retrieved`, `relevant`, `labels`; for labels of relevant documents, pass a "
+            "column of structs (id, label) as `relevant`",
         ),
         (
             {"retrieved": "shown", "relevant": "bought", "query": "shown"},

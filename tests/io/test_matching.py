@@ -36,29 +36,29 @@ def messages(function: Any) -> list[str]:
     [
         (
             [("1", "d10")],
-            "runs 'a', 'b': none of the 3 retrieved documents is judged, although 1 document is: "
-            "do the ids match? e.g. '10' and 'd10'",
+            "runs 'a', 'b': no retrieved document is judged (3 retrieved, 1 judged): do the ids "
+            "match? e.g. '10' and 'd10'",
         ),
         # Text with trailing blanks.
         (
             [("1", "10 "), ("1", "11 ")],
-            "runs 'a', 'b': none of the 3 retrieved documents is judged, although 2 documents are: "
-            "do the ids match? e.g. '10' and '10 '",
+            "runs 'a', 'b': no retrieved document is judged (3 retrieved, 2 judged): do the ids "
+            "match? e.g. '10' and '10 '",
         ),
         (
             [("q1", "10")],
-            "runs 'a', 'b': the only query is not judged, although 1 query is: do the ids match? "
-            "e.g. '1' and 'q1'",
+            "runs 'a', 'b': no ranked query is judged (1 ranked, 1 judged): do the ids match? "
+            "e.g. '1' in the rankings and 'q1' in the judgments",
         ),
         (
             [("1 ", "10"), ("2 ", "10")],
-            "runs 'a', 'b': the only query is not judged, although 2 queries are: do the ids "
-            "match? e.g. '1' in the rankings and '1 ', '2 ' in the judgments",
+            "runs 'a', 'b': no ranked query is judged (1 ranked, 2 judged): do the ids match? "
+            "e.g. '1' in the rankings and '1 ', '2 ' in the judgments",
         ),
         (
             [("1", "10")],
-            "run 'b': the only retrieved document is not judged, although 1 document is: do the "
-            "ids match? e.g. '12' and '10'",
+            "run 'b': no retrieved document is judged (1 retrieved, 1 judged): do the ids match? "
+            "e.g. '12' and '10'",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_tables_sorted_by_query() -> None:
     judged = pl.LazyFrame({"query": queries, "doc": "d10", "label": 1}).set_sorted("query")
     plan = pr.join_judgments(run, judged)
     (message,) = messages(lambda: plan.collect(engine="streaming"))
-    assert message.startswith("none of the 2,000 retrieved documents is judged, although 2,000")
+    assert message.startswith("no retrieved document is judged (2,000 retrieved, 2,000 judged)")
     # Rows that are not read are not counted.
     assert not messages(lambda: plan.head(1).collect())
     partly = judged.with_columns(doc=pl.when(pl.col("query") == 1_999).then(pl.lit("10")))
@@ -114,11 +114,12 @@ def test_matching_ids_lead_to_no_warning() -> None:
 def test_dictionaries() -> None:
     runs = {"a": {"1": {"10": 2.0, "11": 1.0}}, "b": {"1": {"d10": 1.0}}}
     assert messages(lambda: pr.from_dicts(runs, {"1": {"d10": 1}})) == [
-        "run 'a': none of the 2 retrieved documents is judged, although 1 document is: do the ids "
-        "match? e.g. '10' and 'd10'"
+        "run 'a': no retrieved document is judged (2 retrieved, 1 judged): do the ids match? "
+        "e.g. '10' and 'd10'"
     ]
     assert messages(lambda: pr.from_dicts(runs["a"], {"q1": {"10": 1}})) == [
-        "the only query is not judged, although 1 query is: do the ids match? e.g. '1' and 'q1'"
+        "no ranked query is judged (1 ranked, 1 judged): do the ids match? e.g. '1' in the "
+        "rankings and 'q1' in the judgments"
     ]
     with pytest.raises(pr.errors.ArgumentError, match="none would match"):
         pr.from_dicts({"1": {10: 1.0}}, {"1": {"10": 1}})
@@ -141,8 +142,8 @@ def test_lists(lazily: bool) -> None:
         # All documents are judged, and one is relevant to another query only.
         assert not found("near")
     assert [*(str(each.message) for each in caught), *in_batches] == [
-        "none of the 3 retrieved documents is relevant, although 3 documents are: do the ids "
-        "match? e.g. '10' and 'd10'"
+        "no retrieved document is relevant (3 retrieved, 3 relevant): do the ids match? "
+        "e.g. '10' and 'd10'"
     ]
 
 
