@@ -32,12 +32,12 @@ from polars_rank.fusion.tuning import tune_fusion as tune_fusion
 from polars_rank.gates.gate import gate as gate
 from polars_rank.gates.rules import Rule as Rule
 from polars_rank.gates.verdicts import check as check
-from polars_rank.io.arrays import from_arrays as from_arrays
 from polars_rank.io.chunks import collapse as collapse
-from polars_rank.io.dicts import from_dicts as from_dicts
 from polars_rank.io.formats import scan_judgments as scan_judgments
 from polars_rank.io.formats import scan_run as scan_run
 from polars_rank.io.judgments import join_judgments as join_judgments
+from polars_rank.io.lists import from_arrays as from_arrays
+from polars_rank.io.lists import from_dicts as from_dicts
 from polars_rank.io.lists import from_lists as from_lists
 from polars_rank.io.parquet import scan_log as scan_log
 from polars_rank.io.spans import join_spans as join_spans

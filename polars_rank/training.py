@@ -18,7 +18,7 @@ from polars_rank._params import OPTIONS, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.io.arrays import from_arrays, series_of, sizes_of
+from polars_rank.io.lists import from_arrays, series_of, sizes_of
 from polars_rank.metrics.metric import direction
 from polars_rank.metrics.names import output_name, resolve
 

@@ -21,9 +21,8 @@ from polars_rank.io.fields import FieldNames, Kind, listed, place
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.judgments import with_ids
 from polars_rank.io.outputs import check_path
-from polars_rank.io.records import is_error
+from polars_rank.io.records import is_error, read_table
 from polars_rank.io.spans import join_spans
-from polars_rank.io.table_files import read_table
 
 #: The category of all queries in tables, and that of the queries without a relevant document.
 ALL, UNANSWERABLE = "all", "unanswerable"

@@ -12,11 +12,13 @@ from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
+import polars as pl
+
 from polars_rank.columns import RUNS
 from polars_rank.errors import ArgumentError, SchemaError, hint, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Kind: TypeAlias = Literal["judgments", "run"]
 #: Fields by role, as the user names them; None if there is no such field.
@@ -30,6 +32,8 @@ LISTS: dict[Kind, str] = {"judgments": "relevant", "run": "results"}
 _PREFIX: dict[Kind, str] = {"judgments": "judgments.", "run": "results."}
 #: The names of columns of text files without a header: "column 1" and so on.
 UNNAMED = "column "
+#: The value of a field that a record does not have.
+MISSING = ...
 #: Fields of an element of a list that hold the document.
 WRAPPERS = ("hit", "document", "doc", "node")
 
@@ -44,7 +48,7 @@ _NEEDS = {
 }
 
 
-class Role(NamedTuple):
+class FieldRole(NamedTuple):
     """The meaning of a field, the types of its values, and patterns of its names.
 
     The names that match the first pattern which a field matches count. Two are an error.
@@ -73,34 +77,36 @@ _RESULTS = (
     "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches"
 )
 _SHARED = {
-    "query": Role("the query", _ID, ("queryid|qid|topicid|questionid|searchtext",)),
-    "text": Role(
+    "query": FieldRole("the query", _ID, ("queryid|qid|topicid|questionid|searchtext",)),
+    "text": FieldRole(
         "the text of the query", _ID, ("query|question|querytext|(user)?input|userquery",)
     ),
-    "doc": Role("the document", _ID, _DOC),
-    "start": Role("the start of a passage", _NUMBER, ("start(char)?",)),
-    "end": Role("the end of a passage", _NUMBER, ("end(char)?",)),
-    "category": Role("the category of the query", _ID, ("category", "class")),
+    "doc": FieldRole("the document", _ID, _DOC),
+    "start": FieldRole("the start of a passage", _NUMBER, ("start(char)?",)),
+    "end": FieldRole("the end of a passage", _NUMBER, ("end(char)?",)),
+    "category": FieldRole("the category of the query", _ID, ("category", "class")),
 }
-ROLES: dict[Kind, dict[str, Role]] = {
+ROLES: dict[Kind, dict[str, FieldRole]] = {
     "judgments": {
         **_SHARED,
-        "relevant": Role(
+        "relevant": FieldRole(
             "the list of relevant documents", _LIST, (f"(?=.*ids$)({_RELEVANT})", _RELEVANT)
         ),
-        "label": Role("the label", _NUMBER, _LABEL),
-        "answerable": Role("whether there is an answer", frozenset({"flag"}), ("(is)?answerable",)),
+        "label": FieldRole("the label", _NUMBER, _LABEL),
+        "answerable": FieldRole(
+            "whether there is an answer", frozenset({"flag"}), ("(is)?answerable",)
+        ),
     },
     "run": {
         **_SHARED,
-        "results": Role(
+        "results": FieldRole(
             "the list of retrieved documents", _LIST, (f"(?=.*ids$)({_RESULTS})", _RESULTS)
         ),
-        "score": Role("the score", _NUMBER, (_SCORE,)),
-        "rank": Role("the rank", _NUMBER, _RANK),
-        "run": Role("the run", _ID, ("run(id)?", f"searchconfigurationid|{'|'.join(RUNS)}")),
-        "latency": Role("the latency", _NUMBER, ("latency(ms)?",)),
-        "error": Role("the error", _ID | _NUMBER | _LIST, ("error",)),
+        "score": FieldRole("the score", _NUMBER, (_SCORE,)),
+        "rank": FieldRole("the rank", _NUMBER, _RANK),
+        "run": FieldRole("the run", _ID, ("run(id)?", f"searchconfigurationid|{'|'.join(RUNS)}")),
+        "latency": FieldRole("the latency", _NUMBER, ("latency(ms)?",)),
+        "error": FieldRole("the error", _ID | _NUMBER | _LIST, ("error",)),
     },
 }
 #: The patterns of fields of documents in a list, where they differ: "id" is of the document, next
@@ -226,40 +232,46 @@ def check_found(
             )
 
 
-class Field:
-    """The number of values of a field, and the first value of each type with its place."""
+class FieldValues(NamedTuple):
+    """The types of values, and the values with their places; of a column, only its type."""
 
-    __slots__ = ("count", "places", "settled")
+    types: frozenset[str]
+    values: Sequence[Any]
+    places: Sequence[str]
+    #: The list with the documents that have the field; empty for fields of records.
+    list: str = ""
 
-    def __init__(self) -> None:
-        self.count: int = 0
-        self.places: dict[str, tuple[str, Any]] = {}
-        #: Types of Python of which further values change nothing.
-        self.settled: set[type] = set()
+    @classmethod
+    def of(cls, values: Sequence[Any], places: Sequence[str], list_: str = "") -> FieldValues:
+        """Return the values of a field of records, or of the documents in a list."""
+        return cls(_types(values), values, places, list_)
 
-    def add(self, where: str, value: Any) -> None:
-        """Take a value into account; null and empty text are no values."""
-        if value is None or value == "":
-            return
-        self.count += 1
-        kind = type(value)
-        if kind in self.settled:
-            return
-        name = _TYPES.get(kind, kind.__name__)
-        if kind is int:
-            name = "whole" if -(2**63) <= value < 2**63 else "huge"
-        elif kind is not str or not is_number(value):
-            self.settled.add(kind)
-        if kind is str:  # text of numbers is "numeric" until another text is found
-            name = "text" if str in self.settled else "numeric"
-            if name == "text":
-                self.places.pop("numeric", None)
-        self.places.setdefault(name, (where, value))
+    @classmethod
+    def of_column(cls, dtype: pl.DataType) -> FieldValues:
+        """Return a column of a table as a field."""
+        types = {
+            "whole": dtype.is_integer(),
+            "number": dtype.is_float() or dtype.is_decimal(),
+            "flag": dtype == pl.Boolean,
+            "column": dtype in (pl.String, pl.Categorical, pl.Enum),
+            "list": dtype.is_nested() and dtype != pl.Struct,
+            "object": dtype == pl.Struct,
+        }
+        known = {name for name, fits in types.items() if fits} or {str(dtype)}
+        return cls(frozenset(known if dtype != pl.Null else ()), [dtype], [""])
 
-    @property
-    def types(self) -> set[str]:
-        """The types of the values."""
-        return {*self.places}
+
+def _types(values: Sequence[Any]) -> frozenset[str]:
+    """Return the types of values; null and empty text are no values."""
+    kinds = {*map(type, values)} - {type(None), type(MISSING)}
+    types = {_TYPES.get(kind, kind.__name__) for kind in kinds - {int, str}}
+    if int in kinds:
+        types |= {
+            "whole" if -(2**63) <= each < 2**63 else "huge" for each in values if type(each) is int
+        }
+    if str in kinds and (texts := [each for each in values if type(each) is str and each]):
+        types.add("numeric" if all(map(is_number, texts)) else "text")
+    return frozenset(types)
 
 
 _TYPES: dict[type, str] = {bool: "flag", float: "number", dict: "object", list: "list"}
@@ -271,7 +283,7 @@ class Fields:
     Fields of documents in the list of a query have its name as prefix, as in "relevant.id".
     """
 
-    def __init__(self, kind: Kind, fields: Mapping[str, Field], given: FieldNames) -> None:
+    def __init__(self, kind: Kind, fields: Mapping[str, FieldValues], given: FieldNames) -> None:
         self.kind: Kind = kind
         self.fields = fields
         #: The fields that the user names and that the file has.
@@ -287,7 +299,7 @@ class Fields:
         self.inside = ""
 
     @classmethod
-    def resolved(cls, kind: Kind, fields: Mapping[str, Field], given: FieldNames) -> Fields:
+    def resolved(cls, kind: Kind, fields: Mapping[str, FieldValues], given: FieldNames) -> Fields:
         """Return the fields with their roles; raise `SchemaError` if one is missing or unclear."""
         found = cls(kind, fields, given)
         found._find(LISTS[kind])
@@ -329,8 +341,8 @@ class Fields:
 
     def names(self, *, inside: bool = False) -> list[str]:
         """Return the fields of records, or those of documents in a list."""
-        prefix = self.inside or "\0"
-        return [name for name in self.fields if name.startswith(prefix) == inside]
+        holder = self.documents or "\0" if inside else ""
+        return [name for name, field in self.fields.items() if field.list == holder]
 
     def columns(self) -> dict[str, str]:
         """Return the fields of records that are further columns, by the name of the column."""
@@ -369,7 +381,7 @@ class Fields:
         if len(fits) > 1:
             self.fail(
                 f"{fits[0]!r} and {fits[1]!r} can both be {ROLES[self.kind][role].meaning}; write "
-                f"{self.line(role, self._last(fits[0]))}"
+                f"{self.line(role, self.last(fits[0]))}"
             )
         for name in fits:
             self._require(name, role)
@@ -407,9 +419,11 @@ class Fields:
 
     def _require(self, name: str, role: str) -> None:
         """Raise an error for the first value of a field that cannot have a role."""
-        about = ROLES[self.kind][role]
-        for type_, (where, value) in self.fields[name].places.items():
-            if type_ not in about.types:
+        about, field = ROLES[self.kind][role], self.fields[name]
+        if field.types <= about.types:
+            return
+        for where, value in zip(field.places, field.values, strict=True):
+            if not _types([value]) <= about.types:
                 problem = _NEEDS.get(about.types, f"which cannot be {about.meaning}")
                 found = f"{where} has {short(value)} in {name!r}"
                 self.fail(f"{found if where else f'{name!r} has the type {value}'}, {problem}")
@@ -436,9 +450,9 @@ class Fields:
             if (
                 is_number
                 and name not in used
-                and not re.fullmatch(_NEUTRAL, plain(self._last(name)))
+                and not re.fullmatch(_NEUTRAL, plain(self.last(name)))
             ):
-                self.fail_unknown(self._last(name))
+                self.fail_unknown(self.last(name))
 
     def fail_unknown(self, name: str) -> NoReturn:
         """Raise the error for a field that may be the label or the score."""
@@ -457,12 +471,17 @@ class Fields:
         for role in reversed(roles):
             self._require_known(names, role, inside=inside)
             types = ROLES[self.kind][role].types
-            fits = [self._last(name) for name in names if self.fields[name].types & types]
+            fits = [self.last(name) for name in names if self.fields[name].types & types]
             close = [name for name in fits if hint(plain(name), _USUAL[role])]
             if fits:
                 example = self.line(role, [*close, *reversed(fits)][0])
         meanings = " or ".join(ROLES[self.kind][role].meaning for role in roles)
         self.fail(f"no field is known as {meanings}; name it, as in {example}")
+
+    def shown(self, role: str) -> str:
+        """Return the name of a field in messages: the role for the second part of a pair."""
+        name = self.last(self.roles[role])
+        return role if name == "value" else name
 
     def line(self, role: str, name: str | None) -> str:
         """Return the parameter that names the field of a role."""
@@ -482,9 +501,9 @@ class Fields:
         raise SchemaError(f"{problem}. Fields: {', '.join(texts) or 'none'}")
 
     def _place(self, name: str, role: str, *, inside: bool = False) -> int | None:
-        return place(self._last(name), role, self.kind, inside=inside)
+        return place(self.last(name), role, self.kind, inside=inside)
 
-    def _last(self, name: str) -> str:
+    def last(self, name: str) -> str:
         """Return the name of a field without its list, and without a wrapper such as "hit"."""
         name = name.removeprefix(self.inside)
         holder, _, last = name.rpartition(".")

@@ -39,8 +39,8 @@ from polars_rank.io.inputs import origin
 from polars_rank.io.json_files import json_records
 from polars_rank.io.lines import Paths, reading, text_files
 from polars_rank.io.outputs import check_path
-from polars_rank.io.records import ReadFile, read_records
-from polars_rank.io.table_files import ARROW_STREAM, read_table, scan_csv, scan_ipc
+from polars_rank.io.records import ReadFile, read_records, read_table
+from polars_rank.io.table_files import ARROW_STREAM, scan_csv, scan_ipc
 from polars_rank.io.trec_lines import (
     LAYOUTS,
     Negative,

@@ -27,25 +27,18 @@ _OF_DOCUMENT = {"text", "title", "content", "body", "snippet", "pagecontent", "i
 
 
 def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
-    """Return the records of a JSON document, or of JSON lines."""
+    """Yield the records of a JSON document, or of JSON lines."""
     form = _Form(kind, given)
     lines = (line for _, line in numbered_lines(file) if line.strip())
     first, second = next(lines, None), next(lines, None)
-    if first is None:
-        return lambda: iter(())
-    if second is not None and _is_json(first):
-        return lambda: _in_lines(file, form)
-    text = "\n".join(line for _, line in numbered_lines(file))
-    document = _parsed(text, file, 1, "the document")
-    return lambda: form.records(document, "")
-
-
-def _in_lines(file: str, form: _Form) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for number, line in numbered_lines(file):
-        if not line.strip() or line.lstrip().startswith(("#", "//")):
-            continue
-        where = f"line {number}"
-        yield from form.records(_parsed(line, file, number, where), where, is_record=True)
+    if second is not None and _is_json(str(first)):
+        for number, line in numbered_lines(file):
+            if line.strip() and not line.lstrip().startswith(("#", "//")):
+                where = f"line {number}"
+                yield from form.records(_parsed(line, file, number, where), where, is_record=True)
+    elif first is not None:
+        text = "\n".join(line for _, line in numbered_lines(file))
+        yield from form.records(_parsed(text, file, 1, "the document"), "")
 
 
 def _is_json(line: str) -> bool:

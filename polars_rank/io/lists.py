@@ -1,9 +1,11 @@
-"""`from_lists`: the long table from a table with list columns and one row per query."""
+"""`from_lists`, `from_dicts`, `from_arrays`: the long table from values of Python."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import polars as pl
 from polars import col
@@ -11,15 +13,13 @@ from polars import col
 from polars_rank._params import OWN, public
 from polars_rank.checks import refuse
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.errors import ArgumentError, SchemaError, number_of, short
 from polars_rank.frames.ids import common_type
-from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.frames.tables import is_table, lazy, schema_of
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.matching import Ids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polars_rank._params import Names
 
 AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
@@ -54,19 +54,6 @@ _INVALID_COMBINATIONS = {
         "(id, label) as `relevant`"
     ),
 }
-
-
-class _ListColumns(NamedTuple):
-    """The list columns of `from_lists`, by parameter."""
-
-    retrieved: str | None
-    relevant: str | None
-    labels: str | None
-    scores: str | None
-
-    @property
-    def given(self) -> list[str]:
-        return [column for column in self if column is not None]
 
 
 @public
@@ -158,28 +145,26 @@ def from_lists(
     evaluation reports them. A `RankWarning` says if no retrieved document is in any list of
     `relevant`.
     """
-    lists = _ListColumns(retrieved, relevant, labels, scores)
-    given = (retrieved is not None, relevant is not None, labels is not None)
-    problem = _INVALID_COMBINATIONS.get(given)
+    named = {"retrieved": retrieved, "relevant": relevant, "labels": labels, "scores": scores}
+    lists = {role: column for role, column in named.items() if column is not None}
+    problem = _INVALID_COMBINATIONS.get(tuple(role in lists for role in named)[:3])
     if problem is not None:
         if scores is not None:
             problem += "; `scores` are scores of the documents in `retrieved` or `labels`"
         raise ArgumentError(problem)
     rows = lazy(frame)
     schema = schema_of(rows)
-    roles = {"query": query, "retrieved": retrieved, "relevant": relevant}
-    roles |= {"labels": labels, "scores": scores}
-    keys = Columns.find(schema, roles, optional=("query",)).query or ("query",)
+    keys = Columns.find(schema, {"query": query, **named}, optional=("query",)).query or ("query",)
     if query is None and "query" not in schema:
         rows = rows.with_row_index("query").cast({"query": pl.Int64})
     for name in schema:
-        if name in _ADDED and name not in lists.given:
+        if name in _ADDED and name not in lists.values():
             raise SchemaError(f"the table already has a column {name!r}; rename it or drop it")
     if scores is not None and retrieved is not None and _has_structs(schema[retrieved]):
         raise ArgumentError(
             f"column {retrieved!r} (`retrieved`) already has scores; leave out `scores`"
         )
-    arrays = [column for column in lists.given if isinstance(schema[column], pl.Array)]
+    arrays = [column for column in lists.values() if isinstance(schema[column], pl.Array)]
     rows = rows.with_columns(col(arrays).arr.to_list())
 
     schema = rows.collect_schema()
@@ -187,28 +172,26 @@ def from_lists(
     long_schema = long_table(pl.DataFrame(schema=schema)).schema
     # Rows are independent, so batches are converted one by one, in flat memory.
     table = rows.map_batches(long_table, schema=long_schema, streamable=True)
-    ids = None if lists.relevant is None else _ids(schema, lists.relevant, keys)
-    if isinstance(frame, pl.LazyFrame):
-        return table if ids is None else ids.checked(table)
-    return table.collect() if ids is None else ids.checked(table.collect())
-
-
-def _ids(schema: pl.Schema, relevant: str, keys: Sequence[str]) -> Ids:
-    """Return the ids of the long table; without labels, all retrieved documents are judged."""
-    graded = _has_structs(schema[relevant])
-    judged = col("label").is_not_null() if graded else col("label") > 0
+    found = table if isinstance(frame, pl.LazyFrame) else table.collect()
+    if relevant is None:
+        return found
+    # Without labels, all retrieved documents are judged.
+    is_graded = _has_structs(schema[relevant])
+    judged = col("label").is_not_null() if is_graded else col("label") > 0
     run = [name for name in schema if name == "run" and name not in keys]
-    adjective = "judged" if graded else "relevant"
-    return Ids(run, keys, "doc", col("score").is_not_null(), judged, adjective, separate=False)
+    adjective = "judged" if is_graded else "relevant"
+    ids = Ids(run, keys, "doc", col("score").is_not_null(), judged, adjective, separate=False)
+    return ids.checked(found)
 
 
 def _long_table(
-    rows: pl.DataFrame, lists: _ListColumns, keys: Sequence[str], id_type: pl.DataType | None
+    rows: pl.DataFrame, lists: Mapping[str, str], keys: Sequence[str], id_type: pl.DataType | None
 ) -> pl.DataFrame:
     """Return the long table of a batch of rows."""
     rows = rows.with_row_index(_ROW)
-    ranked = lists.given[0]  # `retrieved`, or `labels` alone
-    for column in (lists.labels, lists.scores):
+    ranked = next(iter(lists.values()))  # `retrieved`, or `labels` alone
+    relevant = lists.get("relevant")
+    for column in (lists.get("labels"), lists.get("scores")):
         if column is not None and column != ranked:
             refuse(
                 rows.select(*keys, col(ranked, column).list.len()),
@@ -216,24 +199,24 @@ def _long_table(
                 f"lists in column {column!r} are not as long as in {ranked!r}",
                 "each retrieved document needs one element, which may be null",
             )
-    if lists.retrieved is None:
+    if "retrieved" not in lists:
         docs = _elements(rows, ranked, "label").with_columns(doc=col(_POSITION).cast(pl.Int64))
     else:
         docs = _documents(rows, ranked, "score", keys, id_type)
-        docs = _with_elements(docs, rows, lists.labels, "label")
-    docs = _with_elements(docs, rows, lists.scores, "score")
+        docs = _with_elements(docs, rows, lists.get("labels"), "label")
+    docs = _with_elements(docs, rows, lists.get("scores"), "score")
     if "score" not in docs.columns:
         docs = docs.with_columns(score=-col(_POSITION).cast(pl.Float64))
-    if lists.relevant is not None:
-        judged = _documents(rows, lists.relevant, "label", keys, id_type).drop(_POSITION)
+    if relevant is not None:
+        judged = _documents(rows, relevant, "label", keys, id_type).drop(_POSITION)
         if "label" in judged.columns:
             labels = rows.select(_ROW, *keys).join(judged, on=_ROW, maintain_order="left_right")
-            where = f"lists in column {lists.relevant!r}"
+            where = f"lists in column {relevant!r}"
             labels = judged_once(labels, keys=[_ROW, *keys, "doc"], label="label", table=where)
             judged = labels.drop(keys)
-        known = rows.filter(col(lists.relevant).is_not_null())[_ROW]
+        known = rows.filter(col(relevant).is_not_null())[_ROW]
         docs = _with_judged(docs, judged, known)
-    table = rows.drop(lists.given).join(docs, on=_ROW, how="left", maintain_order="left_right")
+    table = rows.drop(lists.values()).join(docs, on=_ROW, how="left", maintain_order="left_right")
     return table.select(*keys, *_ADDED, pl.exclude(*keys, *_ADDED, _ROW, _POSITION))
 
 
@@ -289,18 +272,17 @@ def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> 
     return docs.with_columns(label.alias("label"))
 
 
-def _id_type(schema: pl.Schema, lists: _ListColumns) -> pl.DataType | None:
+def _id_type(schema: pl.Schema, lists: Mapping[str, str]) -> pl.DataType | None:
     """Return the type in which ids are compared; raise `SchemaError` for invalid columns."""
-    named = lists._asdict().items()
-    types = {name: _element(name, column, schema[column]) for name, column in named if column}
-    if lists.relevant is None:
+    types = {name: _element(name, column, schema[column]) for name, column in lists.items()}
+    if "relevant" not in lists:
         return None
     ids = types["retrieved"], types["relevant"]
     common = common_type(*ids)
     if common is None:
         raise SchemaError(
-            f"ids are {ids[0]} in column {lists.retrieved!r} and {ids[1]} in column "
-            f"{lists.relevant!r}, so none would match; cast the elements of one of them"
+            f"ids are {ids[0]} in column {lists['retrieved']!r} and {ids[1]} in column "
+            f"{lists['relevant']!r}, so none would match; cast the elements of one of them"
         )
     return common
 
@@ -329,3 +311,461 @@ def _element(name: str, column: str, dtype: pl.DataType) -> pl.DataType:
 
 def _has_structs(dtype: pl.DataType) -> bool:
     return isinstance(dtype, (pl.List, pl.Array)) and isinstance(dtype.inner, pl.Struct)
+
+
+_RUN, _ROWS = OWN + "run", OWN + "rows"
+_KEYS = {"query": "queries", "doc": "documents"}
+
+
+class RanxObject(Protocol):
+    """A `Run` or `Qrels` of ranx."""
+
+    def to_dict(self) -> Mapping[Any, Mapping[Any, float]]:
+        """Return the scores or labels by query and document."""
+
+
+Nested: TypeAlias = "Mapping[Any, Mapping[Any, float]] | RanxObject"
+
+
+@public
+def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl.DataFrame:
+    """Convert dictionaries of scores and labels to the long table.
+
+    Examples
+    --------
+    >>> import polars_rank as pr
+    >>> judgments = {"q1": {"a": 1, "b": 0, "c": 2}}
+    >>> bm25 = {"q1": {"a": 0.9, "b": 0.8}}
+    >>> pr.from_dicts(bm25, judgments)
+    shape: (3, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ str   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ q1    ┆ a   ┆ 0.9   ┆ 1     │
+    │ q1    ┆ b   ┆ 0.8   ┆ 0     │
+    │ q1    ┆ c   ┆ null  ┆ 2     │
+    └───────┴─────┴───────┴───────┘
+
+    Several runs:
+
+    >>> neural = {"q1": {"c": 0.7, "a": 0.3}}
+    >>> table = pr.from_dicts({"bm25": bm25, "neural": neural}, judgments)
+    >>> pr.evaluate(table, "ap", by="run")
+    shape: (2, 3)
+    ┌────────┬─────────┬─────┐
+    │ run    ┆ queries ┆ ap  │
+    │ ---    ┆ ---     ┆ --- │
+    │ str    ┆ u32     ┆ f64 │
+    ╞════════╪═════════╪═════╡
+    │ bm25   ┆ 1       ┆ 0.5 │
+    │ neural ┆ 1       ┆ 1.0 │
+    └────────┴─────────┴─────┘
+
+    Parameters
+    ----------
+    rankings
+        Scores of the retrieved documents, ``{query: {doc: score}}``, as in pytrec_eval and ranx;
+        or a ``ranx.Run``. For several runs, a mapping of their names to such dictionaries or
+        objects.
+    judgments
+        Labels of the judged documents, ``{query: {doc: label}}``; or a ``ranx.Qrels``. A
+        ``ranx.Run`` and a ``ranx.Qrels`` may come in either order.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``run`` (if `rankings` holds several runs), ``query``, ``doc``, ``score`` and
+        ``label``. The score is null where a document was judged but not retrieved, the label
+        where it was retrieved but not judged. A query without any document keeps one row, in
+        which ``doc`` is null.
+
+    Raises
+    ------
+    ArgumentError
+        If the dictionaries are not nested in this way, if a score or label is not a number, if
+        the two look swapped (whole scores, and labels that are fractions or differ for all
+        documents), or if the ids in `rankings` and `judgments` have types that never match, such
+        as 1 and "1".
+
+    See Also
+    --------
+    join_judgments : The same for tables.
+
+    Notes
+    -----
+    In each run, every query of `judgments` counts, even if the run retrieved nothing for it. A
+    `RankWarning` names the runs of which no query or no retrieved document is judged, and gives the
+    numbers of queries that are in only one of the dictionaries.
+    Evaluate with ``conventions="ranx"``, or with ``conventions="trec_eval_9"`` for pytrec_eval,
+    to get the values of these tools.
+    """
+    if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
+        rankings, judgments = judgments, rankings
+    if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
+        raise ArgumentError(
+            f"`rankings` and `judgments` are both {type(rankings).__name__}; pass one of each"
+        )
+    if _holds_runs(judgments):
+        raise ArgumentError(
+            "`judgments` holds several runs; pass the rankings first, and the judgments second"
+        )
+    several = _holds_runs(rankings)
+    runs = cast("Mapping[Any, Nested]", rankings) if several else {None: rankings}
+    names = _series("run", runs)
+    retrieved = _table("rankings", [*runs.values()], "score", pl.Float64())
+    judged = _table("judgments", [judgments], "label", pl.Int64()).drop(_RUN)
+    judged = judged_once(judged, keys=[*_KEYS], label="label", table="`judgments`")
+    if _look_swapped(retrieved, judged):
+        raise ArgumentError(
+            "`rankings` looks like judgments, and `judgments` like rankings; were they swapped? "
+            "Pass the rankings first. If they were not, convert the scores to floats"
+        )
+    types = {key: common_type(retrieved.schema[key], judged.schema[key]) for key in _KEYS}
+    for key, dtype in types.items():
+        if dtype is None:
+            raise ArgumentError(
+                f"`rankings` has ids of {_KEYS[key]} of type {retrieved.schema[key]} and "
+                f"`judgments` of type {judged.schema[key]}, so none would match; convert one of "
+                "them, for example with str"
+            )
+    in_each_run = pl.DataFrame({_RUN: range(len(runs))}).join(judged, how="cross")
+    table = retrieved.cast(types).join(  # type: ignore[arg-type]
+        in_each_run.cast(types),  # type: ignore[arg-type]
+        on=[_RUN, *_KEYS],
+        how="full",
+        coalesce=True,
+        nulls_equal=True,
+        maintain_order="left_right",
+    )
+    empty = col("doc").is_null()
+    table = table.filter(~empty | empty.all().over(_RUN, "query"))
+    columns = table.select(*_KEYS, "score", "label")
+    if several:
+        columns.insert_column(0, names.gather(table[_RUN]))
+    run = ["run"] if several else []
+    ids = Ids(run, ["query"], "doc", col("score").is_not_null(), col("label").is_not_null())
+    return ids.checked(columns)
+
+
+def _holds_runs(rankings: Any) -> bool:
+    """Return whether the values of a mapping are runs instead of documents."""
+    if not isinstance(rankings, Mapping):
+        return False
+    for value in rankings.values():
+        first = next(iter(value.values()), None) if isinstance(value, Mapping) else value
+        if isinstance(first, Mapping) or _is_ranx(first):
+            return True
+    return False
+
+
+def _is_ranx(value: Any, name: str | None = None) -> bool:
+    """Return whether a value is an object of ranx, optionally of a class with this name."""
+    if name is not None and type(value).__name__ != name:
+        return False
+    return hasattr(value, "to_dict") and not is_table(value)
+
+
+def _look_swapped(retrieved: pl.DataFrame, judged: pl.DataFrame) -> bool:
+    """Return whether scores look like labels, and labels like scores.
+
+    Labels are whole numbers with many equal values. Scores are fractions, or all distinct.
+    """
+    if retrieved.schema["score"].is_float() or not judged.schema["label"].is_float():
+        return False
+    label = col("label").drop_nulls()
+    if judged.select((label != label.floor()).any()).item():
+        return True
+    return _has_ties(retrieved, [_RUN, "query"], "score") and not _has_ties(
+        judged, ["query"], "label"
+    )
+
+
+def _has_ties(table: pl.DataFrame, keys: Sequence[str], value: str) -> bool:
+    """Return whether two documents of a ranking have the same value."""
+    known = table.drop_nulls(value)
+    return known.select(*keys, value).is_duplicated().any()
+
+
+def _table(parameter: str, runs: Sequence[Nested], value: str, empty: pl.DataType) -> pl.DataFrame:
+    """Return one row per document, with the index of its run.
+
+    `empty` is the type of the column of values if there are none.
+    """
+    nested = [_nested(parameter, run, value) for run in runs]
+    documents = [docs for queries in nested for docs in queries.values()]
+    if any(None in docs for docs in documents):
+        raise ArgumentError(f"`{parameter}` has the document None; leave it out, or give it an id")
+    # A query without documents has one row.
+    values = _series(value, chain.from_iterable(docs.values() or (None,) for docs in documents))
+    if values.dtype == pl.Null:
+        values = values.cast(empty)
+    if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
+        raise ArgumentError(f"the {value}s in `{parameter}` must be numbers; found {values.dtype}")
+    queries = pl.DataFrame(
+        {
+            _RUN: [index for index, queries in enumerate(nested) for _ in queries],
+            "query": _series("query", chain.from_iterable(nested)),
+            _ROWS: [len(docs) or 1 for docs in documents],
+        },
+        schema_overrides={_RUN: pl.Int64, _ROWS: pl.Int64},
+    )
+    return queries.select(
+        pl.exclude(_ROWS).repeat_by(_ROWS).explode(empty_as_null=False)
+    ).with_columns(
+        _series("doc", chain.from_iterable(docs or (None,) for docs in documents)), values
+    )
+
+
+def _series(name: str, values: Iterable[Any]) -> pl.Series:
+    return pl.Series(name, [*values], strict=False)
+
+
+def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any, Any]]:
+    """Return the dictionaries `{query: {doc: value}}`; raise `ArgumentError` for anything else."""
+    nested = given.to_dict() if _is_ranx(given) else given
+    if not isinstance(nested, Mapping):
+        table = "; for tables, use pr.join_judgments" if is_table(given) else ""
+        raise ArgumentError(
+            f"`{parameter}` must be a dictionary {{query: {{doc: {value}}}}}; found "
+            f"{type(given).__name__}{table}"
+        )
+    for query, docs in nested.items():
+        if not isinstance(docs, Mapping):
+            message = (
+                f"`{parameter}` must map each query to a dictionary {{doc: {value}}}; found "
+                f"{type(docs).__name__} for query {query!r}"
+            )
+            if isinstance(docs, (list, tuple, set, frozenset)) and value == "label":
+                message += "; for documents that are all relevant, pass dict.fromkeys(docs, 1)"
+            raise ArgumentError(message)
+    return nested
+
+
+@public
+def from_arrays(
+    labels: Any,
+    scores: Any,
+    *,
+    groups: Any = None,
+    queries: Any = None,
+    docs: Any = None,
+) -> pl.DataFrame:
+    """Convert arrays of labels and scores to the long table.
+
+    ==================================  ======================================================
+    arrays                              a ranking is
+    ==================================  ======================================================
+    two-dimensional                     a row, as in scikit-learn's `y_true` and `y_score`
+    one-dimensional                     the whole array
+    one-dimensional, with ``groups``    the next ``groups[i]`` elements, as LightGBM's `group`
+    one-dimensional, with ``queries``   the elements with one query id, as XGBoost's `qid`
+    ==================================  ======================================================
+
+    Examples
+    --------
+    The value of scikit-learn's
+    ``ndcg_score([[1, 0, 2], [0, 1, 0]], [[0.2, 0.9, 0.5], [0.1, 0.3, 0.2]])``:
+
+    >>> import polars_rank as pr
+    >>> y_true, y_score = [[1, 0, 2], [0, 1, 0]], [[0.2, 0.9, 0.5], [0.1, 0.3, 0.2]]
+    >>> table = pr.from_arrays(y_true, y_score)
+    >>> pr.evaluate(table, "ndcg", conventions="sklearn")
+    shape: (1, 2)
+    ┌─────────┬──────────┐
+    │ queries ┆ ndcg     │
+    │ ---     ┆ ---      │
+    │ u32     ┆ f64      │
+    ╞═════════╪══════════╡
+    │ 2       ┆ 0.834836 │
+    └─────────┴──────────┘
+
+    The value of LightGBM's metric ``ndcg@2`` with ``group=[2, 3]``:
+
+    >>> labels, predictions = [1, 0, 2, 0, 1], [0.1, 0.4, 0.3, 0.2, 0.1]
+    >>> table = pr.from_arrays(labels, predictions, groups=[2, 3])
+    >>> table
+    shape: (5, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ i64   ┆ i64 ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ 0     ┆ 1   ┆ 0.1   ┆ 1     │
+    │ 0     ┆ 2   ┆ 0.4   ┆ 0     │
+    │ 1     ┆ 1   ┆ 0.3   ┆ 2     │
+    │ 1     ┆ 2   ┆ 0.2   ┆ 0     │
+    │ 1     ┆ 3   ┆ 0.1   ┆ 1     │
+    └───────┴─────┴───────┴───────┘
+    >>> pr.evaluate(table, "ndcg@2", conventions="lightgbm")
+    shape: (1, 2)
+    ┌─────────┬──────────┐
+    │ queries ┆ ndcg@2   │
+    │ ---     ┆ ---      │
+    │ u32     ┆ f64      │
+    ╞═════════╪══════════╡
+    │ 2       ┆ 0.728582 │
+    └─────────┴──────────┘
+
+    Parameters
+    ----------
+    labels, scores
+        Numbers, in arrays of NumPy or pyarrow, Series, or lists of the same shape. The rows of
+        nested lists may have different lengths. A null score means judged but not retrieved, a
+        null label retrieved but not judged.
+    groups
+        Number of documents of each ranking, in order, as LightGBM's `group`.
+    queries
+        Query ids: one per element of one-dimensional arrays, or one per row of two-dimensional
+        arrays.
+    docs
+        Document ids, in the shape of `labels`. Default: the position in the ranking, from 1.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``query``, ``doc``, ``score``, and ``label``. Without `queries`, rankings are
+        numbered from 0. A ranking without documents keeps one row, in which all other columns
+        are null.
+
+    Raises
+    ------
+    ArgumentError
+        If shapes differ, if `groups` do not add up to the number of labels, if labels or scores
+        are not numbers, or if both `groups` and `queries` are given.
+
+    Notes
+    -----
+    Tools differ in ties, gains, and queries without relevant documents. For the values of a tool,
+    evaluate with ``conventions="sklearn"``, ``"lightgbm"``, ``"xgboost"``, or ``"catboost"``.
+    """
+    label, score = _array("labels", labels), _array("scores", scores)
+    doc = None if docs is None else _array("docs", docs)
+    for name, array in (("scores", score), ("docs", doc)):
+        if array is not None:
+            _check_shape(label, name, array)
+    for name, values in (("labels", label.values), ("scores", score.values)):
+        if not (values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null)):
+            raise ArgumentError(f"`{name}` must be numbers; found {values.dtype}")
+    flat = {"score": score.values, "label": label.values}
+    flat |= {} if doc is None else {"doc": doc.values}
+    if queries is not None and label.sizes is None:
+        if groups is not None:
+            raise ArgumentError("`groups` and `queries` cannot both be given; leave one out")
+        table = pl.DataFrame({"query": _query_ids(queries, len(label.values)), **flat})
+        position = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("query")
+    else:
+        sizes = _sizes(label, groups)
+        ids = None if queries is None else _query_ids(queries, len(sizes))
+        table = _rankings(flat, sizes, ids)
+        position = col(_POSITION)
+    doc_column = "doc" if "doc" in flat else position.alias("doc")
+    return table.select("query", doc_column, "score", "label")
+
+
+class _Array(NamedTuple):
+    """The elements of an array, and the lengths of its rows if it is two-dimensional."""
+
+    values: pl.Series
+    sizes: pl.Series | None
+
+
+def _array(name: str, given: Any) -> _Array:
+    series = series_of(name, given)
+    if not isinstance(series.dtype, (pl.List, pl.Array)):
+        return _Array(series, None)
+    rows = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
+    values = rows.explode(empty_as_null=False, keep_nulls=False)
+    if values.dtype.is_nested():
+        raise ArgumentError(f"`{name}` must be one- or two-dimensional; found {series.dtype}")
+    return _Array(values, rows.list.len().fill_null(0))
+
+
+def series_of(name: str, given: Any) -> pl.Series:
+    """Return an array as a Series; raise `ArgumentError` for anything else."""
+    message = f"`{name}` must be an array, a Series or a list; found {type(given).__name__}"
+    if given is None or isinstance(given, (str, bytes, pl.DataFrame)):
+        raise ArgumentError(message)
+    try:
+        series = pl.Series(given, strict=False)
+        if series.dtype == pl.Object:  # an array of objects of NumPy
+            series = pl.Series(list(given), strict=False)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise ArgumentError(f"{message} ({error})") from error
+    return series
+
+
+def _check_shape(labels: _Array, name: str, other: _Array) -> None:
+    shapes = _shape(labels), _shape(other)
+    if shapes[0] == shapes[1]:
+        if labels.sizes is None or other.sizes is None:
+            return
+        differ = labels.sizes != other.sizes
+        if not differ.any():
+            return
+        row = differ.arg_max() or 0
+        shapes = f"{labels.sizes[row]} in row {row}", f"{other.sizes[row]} in row {row}"
+    raise ArgumentError(
+        f"`labels` and `{name}` must have the same shape; found {shapes[0]} and {shapes[1]}"
+    )
+
+
+def _shape(array: _Array) -> str:
+    if array.sizes is None:
+        return f"one dimension of length {len(array.values)}"
+    return f"two dimensions of {number_of(len(array.sizes), 'row')}"
+
+
+def _query_ids(queries: Any, length: int) -> pl.Series:
+    """Return query ids; raise `ArgumentError` unless there is one per element or row."""
+    ids = _array("queries", queries)
+    if ids.sizes is not None or len(ids.values) != length:
+        raise ArgumentError(
+            f"`queries` must have one dimension of length {length}; found {_shape(ids)}"
+        )
+    return ids.values
+
+
+def _sizes(labels: _Array, groups: Any) -> pl.Series:
+    """Return the number of documents of each ranking."""
+    length = len(labels.values)
+    if groups is None:
+        return pl.Series([length]) if labels.sizes is None else labels.sizes
+    if labels.sizes is not None:
+        raise ArgumentError("`groups` needs one-dimensional arrays; found two-dimensional `labels`")
+    sizes = sizes_of(groups)
+    total = sizes.sum()
+    if total != length:
+        raise ArgumentError(
+            f"`groups` must add up to the number of labels, {length}; found {total}; for a query "
+            "id of each element, pass queries="
+        )
+    return sizes
+
+
+def sizes_of(groups: Any) -> pl.Series:
+    """Return the numbers of documents of rankings; raise `ArgumentError` for anything else."""
+    sizes = series_of("groups", groups)
+    whole = sizes.dtype.is_integer() and not sizes.has_nulls() and (sizes >= 0).all()
+    if not (whole or sizes.is_empty()):
+        kind = "" if sizes.dtype.is_integer() else f" of type {sizes.dtype}; cast them to integers"
+        raise ArgumentError(
+            "`groups` must be integers of 0 or more, the numbers of documents of the rankings; "
+            f"found {short(groups)}{kind}"
+        )
+    return sizes.cast(pl.Int128)  # whose sum does not overflow
+
+
+def _rankings(flat: dict[str, pl.Series], sizes: pl.Series, ids: pl.Series | None) -> pl.DataFrame:
+    """Return the table of consecutive rankings; an empty ranking has one row of nulls."""
+    lengths = sizes.cast(pl.Int64)
+    ends = lengths.cum_sum()
+    rows = pl.DataFrame(
+        {
+            "query": pl.int_range(len(sizes), eager=True) if ids is None else ids,
+            _ROW: pl.int_ranges(ends - lengths, ends, eager=True),
+            _POSITION: pl.int_ranges(1, lengths + 1, eager=True),
+        }
+    ).explode(_ROW, _POSITION, empty_as_null=True)
+    return rows.with_columns(values.gather(rows[_ROW]).alias(name) for name, values in flat.items())

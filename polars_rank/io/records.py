@@ -1,37 +1,50 @@
-"""Records with the documents of a query, from JSON, spans and text tables, as the long table."""
+"""Records and tables with the documents of a query as the long table."""
 
 from __future__ import annotations
 
 import ast
 import json
-import math
-from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import polars as pl
 from polars import col
 
+from polars_rank._params import OWN
+from polars_rank.checks import refuse
 from polars_rank.errors import DataError, RankError, hint, number_of, short
-from polars_rank.io.fields import VALUE, Field, Fields, is_list, listed, plain
+from polars_rank.io.fields import MISSING, VALUE, Fields, FieldValues, is_list, listed, place, plain
+from polars_rank.io.spans import separate_spans
+from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from polars_rank.io.fields import FieldNames, Kind
 
-#: Records with their places in a file, such as "line 3"; each call reads the file again.
-Records: TypeAlias = Callable[[], Iterator[tuple[str, "Mapping[str, Any]"]]]
+#: Records with their places in a file, such as "line 3".
+Records: TypeAlias = Iterator[tuple[str, "Mapping[str, Any]"]]
 
-#: Number of queries in a batch.
+#: Number of records whose values are moved to columns at a time.
 _BATCH = 10_000
 #: The roles that decide numbers, in the order in which they are shown.
 _SHOWN = ["query", "relevant", "results", "doc", "label", "score", "rank", "start", "end", "run"]
 #: Types of values that a column of text keeps.
-_SCALARS = {"flag", "whole", "number", "numeric", "text"}
+_SCALARS = {"flag", "whole", "huge", "number", "numeric", "text"}
 #: Number of elements of a pair (id, value).
 _PAIR = 2
+#: Columns of the number of a record, of whether its document is only an id, and of values.
+_RECORD, _PLAIN, _NUMBER = OWN + "record", OWN + "plain", OWN + "number"
+#: Separators of ids in a column of text.
+_SEPARATORS = re.compile(r"\s*[;|,]\s*")
+#: Flags in a column of text that also has numbers.
+_NOTHING = pl.lit(None, pl.String)
+_FLAGS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
 class ReadFile(NamedTuple):
@@ -74,89 +87,52 @@ class ReadFile(NamedTuple):
         return f"{what} from {Path(self.file).name}: {', '.join(shown)}"
 
 
-#: The key of a query; its documents by role: "doc", "label" or "score", "start", "end"; its record.
-_Query: TypeAlias = tuple[str, dict[str, list[Any]], "Mapping[str, Any]"]
+def read_table(
+    table: pl.LazyFrame, kind: Kind, file: str, given: FieldNames, *, is_text: bool
+) -> ReadFile:
+    """Return the long table of a table with a document, or a list of documents, in each row.
 
-
-def read_records(records: Records, kind: Kind, file: str, given: FieldNames) -> ReadFile:
-    """Return the long table of records.
-
-    The records are read twice: first, to find out which fields they have.
+    `is_text` says whether the table is from a text file, where ids may be separated in a column.
     """
-    fields, size = _survey(records, kind, given)
-    if not size:
-        columns = {"query": pl.String(), "doc": pl.String(), VALUE[kind]: pl.Float64()}
-        return ReadFile(file, kind, pl.LazyFrame(schema=columns), {}, is_empty=True)
+    table = separate_spans(table) if kind == "run" else table
+    schema = table.collect_schema()
+    lists = [name for name in schema if is_list(name, kind, given)]
+    texts = [name for name in lists if schema[name] == pl.String]
+    has_docs = "doc" in given or any(place(name, "doc", kind) in (0, 1) for name in schema)
+    if (
+        (kind == "run" and is_spans(schema))
+        or any(schema[name].is_nested() for name in lists)
+        or (texts and not has_docs)
+    ):
+        return read_records(_rows(table, kind, texts, is_text=is_text), kind, file, given)
+    fields = {name: FieldValues.of_column(dtype) for name, dtype in schema.items()}
     found = Fields.resolved(kind, fields, given)
-    table, warnings = _Reader(found).read(records)
-    return ReadFile(file, kind, table.lazy(), found.roles, found.found, [*fields], warnings)
+    is_empty = table.head(1).collect(engine="streaming").is_empty()
+    return _read_rows(table, found, file)._replace(is_empty=is_empty)
 
 
-def _survey(records: Records, kind: Kind, given: FieldNames) -> tuple[dict[str, Field], int]:
-    """Return the fields of records and of documents in lists, and the number of records."""
-    fields: dict[str, Field] = {}
-    lists: set[str] = set()
-    size = 0
-    for where, record in records():
-        size += 1
-        for name, value in record.items():
-            if name not in fields:
-                fields[name] = Field()
-                lists |= {name} if is_list(name, kind, given) else set()
-            fields[name].add(where, value)
-            if name not in lists or not isinstance(value, (list, dict)):
-                continue
-            for each in elements(value, where, name):
-                for key, part in each.items() if isinstance(each, dict) else [("id", each)]:
-                    inner = f"{name}.{key}"
-                    if inner not in fields:
-                        fields[inner] = Field()
-                    fields[inner].add(where, part)
-    return fields, size
+def _rows(table: pl.LazyFrame, kind: Kind, texts: Collection[str], *, is_text: bool) -> Records:
+    """Yield the rows of a table with lists or spans; `texts` are lists as text."""
+    batches = table.collect_batches(maintain_order=True, engine="streaming")
+    rows = chain.from_iterable(batch.iter_rows(named=True) for batch in batches)
+    for number, row in enumerate(rows, 1):
+        where = f"row {number}"
+        if kind == "run" and is_spans(row):
+            yield from ((where, each) for each in retrievals(row, where))
+            continue
+        for name in texts:
+            row[name] = _cell(row[name], where, name, is_text=is_text)
+        yield where, row
 
 
-def elements(value: Any, where: str, name: str) -> list[Any]:
-    """Return the documents in a list or mapping: ids, or dictionaries of their fields."""
-    if isinstance(value, dict):
-        if isinstance(value.get("hits"), (list, dict)):
-            return elements(value["hits"], where, name)
-        return [
-            {"id": doc, **(_flat(each) if isinstance(each, dict) else {"value": each})}
-            for doc, each in value.items()
-        ]
-    if all(type(each) is str and each for each in value):  # the most frequent case
-        return list(value)
-    return [_element(each, where, name) for each in value]
-
-
-def _element(value: Any, where: str, name: str) -> Any:
-    if isinstance(value, dict):
-        return _flat(value)
-    if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
-        return value
-    is_pair = isinstance(value, (list, tuple)) and len(value) == _PAIR
-    if is_pair and isinstance(value[0], str) and (value[1] is None or _is_number(value[1])):
-        return {"id": value[0], "value": value[1]}
-    raise DataError(
-        f"{where}: {name!r} has {'null' if value is None else short(value)}, which is neither an "
-        "id (text or a whole number), nor a pair of text and number, nor an object"
-    )
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the fields of nested objects with names such as "metadata.source"."""
-    if not prefix and dict not in map(type, value.values()):
-        return dict(value)
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        found |= (
-            _flat(each, f"{prefix}{name}.") if isinstance(each, dict) else {prefix + name: each}
-        )
-    return found
-
-
-def list_in(text: str, where: str, name: str) -> Any:
-    """Return the list in a text, in JSON or as Python writes it."""
+def _cell(text: str | None, where: str, name: str, *, is_text: bool) -> Any:
+    """Return the list in a cell: in JSON or Python, or separated ids in a column of ids."""
+    text = (text or "").strip()
+    if not text:  # text files have no other empty list
+        return [] if is_text else None
+    if not text.startswith(("[", "{", "(")):
+        is_ids = is_text and plain(name).endswith("ids")
+        return [each for each in _SEPARATORS.split(text) if each] if is_ids else text
     found = None
     for read in (json.loads, ast.literal_eval):
         try:
@@ -171,287 +147,194 @@ def list_in(text: str, where: str, name: str) -> Any:
     return found
 
 
-class _Reader:
-    """Reads records whose fields have known roles."""
-
-    def __init__(self, fields: Fields) -> None:
-        self.fields, self.kind, self.roles = fields, fields.kind, fields.roles
-        self.list: str | None = fields.documents
-        self.doc: str = fields.of_document("doc") or "id"
-        #: Whether the values are labels, scores or ranks, and their field.
-        self.role: str = value_role(fields)
-        self.value: str | None = fields.of_document(self.role)
-        self.passage: dict[str, str] = {
-            role: name for role in ("start", "end") if (name := fields.of_document(role))
-        }
-        self.columns: dict[str, str] = fields.columns()
-        self.types: dict[str, pl.DataType] = {
-            name: type_ for name, field in self.columns.items()
-            if (type_ := _type(name, fields.fields[field], self.kind))
-        }  # fmt: skip
-        #: Lists of numbers that are as long as those of documents: they may be labels or scores.
-        self.beside: set[str] = set()
-        if self.list and self.role not in self.roles and VALUE[self.kind] not in fields.given:
-            known = {name: fields.fields[name].types for name in fields.names()}
-            self.beside = {name for name in known if known[name] == {"list"}} - {self.list}
-        self.lengths = self.ascending = self.ordered = 0
-        self.errors: list[str] = []
-
-    def read(self, records: Records) -> tuple[pl.DataFrame, list[str]]:
-        """Return the long table, and what looks wrong."""
-        frames: list[pl.DataFrame] = []
-        first: dict[tuple[Any, str], tuple[str, Any]] = {}
-        queries = self._queries(records, first)
-        while part := [*islice(queries, _BATCH)]:
-            frames.append(self._frame(part))
-        if self.beside and self.lengths:
-            self.fields.fail_unknown(min(self.beside))
-        table = pl.concat(frames)
-        texts = {text for _, text in first.values()}
-        if not self.list and plain(self.roles["query"]) == "id" and "text" in self.roles:
-            check_row_ids(self.fields, table.height, len(first), len(texts))
-        return table, [*self._warnings()]
-
-    def _queries(
-        self, records: Records, first: dict[tuple[Any, str], tuple[str, Any]]
-    ) -> Iterator[_Query]:
-        """Yield the queries; `first` is filled with their first places and texts."""
-        run, text, error = (self.roles.get(role, "") for role in ("run", "text", "error"))
-        name = self.roles["query"]
-        for where, record in records():
-            if record.get(name) in (None, ""):
-                raise DataError(
-                    f"{where} has no query in {name!r}. Fields: {listed(record)}; if another field "
-                    f"identifies queries, write {self.fields.line('query', '...')}"
-                )
-            key = _id(record[name], where, name)
-            before, known = first.setdefault((record.get(run), key), (where, record.get(text)))
-            is_repeated = before != where and "trace" not in record
-            if is_repeated and (self.list or record.get(text) != known):
-                raise DataError(
-                    f"{where} repeats the query {short(key)} of {before}; keep one of them, or "
-                    "give each an id of its own"
-                )
-            if is_error(record.get(error)):
-                self.errors.append(key)
-            yield key, self._documents(where, record), record
-
-    def _documents(self, where: str, record: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return the ids, values and passages of the documents of a record."""
-        found = self._elements(where, record)
-        docs: list[Any] = found
-        values: list[Any] = [None] * len(found)
-        if not all(type(each) is str for each in found):
-            docs = [
-                _id(each.get(self.doc) if isinstance(each, dict) else each, where, self.doc)
-                for each in found
-            ]
-        for name in [*self.beside] if docs else ():
-            numbers = record.get(name) or []
-            if len(numbers) != len(docs) or not all(map(_is_number, numbers)):
-                self.beside.discard(name)
-            self.lengths += 1
-        if self.value is not None and any(isinstance(each, dict) for each in found):
-            values = [self._value(each, where) for each in found]
-        elif self.role in self.roles and self.value is None:
-            values = self._values_beside(where, record, docs)
-        elif self.kind == "judgments":
-            values = [1] * len(docs)
-        if self.list and self.kind == "run":
-            values = self._scores(where, docs, values)
-        elif self.role == "rank":
-            values = [-rank for rank in values]
-        passages = {
-            role: [_number(each.get(name), where, name) for each in found]
-            for role, name in self.passage.items()
-        }
-        return {"doc": docs, VALUE[self.kind]: values, **passages}
-
-    def _value(self, document: Any, where: str) -> float | None:
-        """Return the label, score or rank of a document; null is none."""
-        name = self.role if self.value == "value" else str(self.value)
-        if not isinstance(document, dict):
-            raise DataError(
-                f"{where}: the document {document!r} has no {name!r}, but others have one"
-            )
-        return _number(document.get(str(self.value)), where, name)
-
-    def _elements(self, where: str, record: Mapping[str, Any]) -> list[Any]:
-        """Return the documents of a record: ids, or dictionaries."""
-        name = str(self.list or self.doc)
-        is_unanswerable = record.get(self.roles.get("answerable", "")) is False
-        is_excused = is_unanswerable or is_error(record.get(self.roles.get("error", "")))
-        value = record.get(name)
-        if value is None or (value == "" and not self.list):
-            if not is_excused and (self.list or name not in record):
-                advice = "If nothing was retrieved, write []"
-                if self.kind == "judgments":
-                    advice = (
-                        'If the query has no relevant document, write [] or "answerable": false'
-                    )
-                lists = [each for each, value in record.items() if isinstance(value, list)]
-                problem = "null as" if name in record else "no"
-                raise DataError(
-                    f"{where} has {problem} {name!r}, which other records have."
-                    f"{hint(name, [each for each in record if each != name])} Fields: "
-                    f"{listed(record)}; lists: {listed(lists)}. {advice}"
-                )
-            return []
-        found = elements(value, where, name) if self.list else [record]
-        if found and is_unanswerable:
-            raise DataError(
-                f"{where} has documents in {name!r}, although {self.roles['answerable']!r} is false"
-            )
-        return found
-
-    def _values_beside(
-        self, where: str, record: Mapping[str, Any], docs: Sequence[str]
-    ) -> list[Any]:
-        """Return the labels or scores in a list of their own."""
-        name = self.roles[self.role]
-        numbers = record.get(name) or []
-        if not isinstance(numbers, list) or len(numbers) != len(docs):
-            raise DataError(
-                f"{where}: {name!r} has {len(numbers)} values, and {self.list!r} has {len(docs)}"
-            )
-        return [_number(each, where, name) for each in numbers]
-
-    def _scores(self, where: str, docs: Sequence[str], values: list[Any]) -> list[Any]:
-        """Return the scores of documents in a list; without scores, they are in order."""
-        missing = values.count(None)
-        if missing == len(values):
-            return [float(-rank) for rank in range(1, len(docs) + 1)]
-        if missing:
-            doc = docs[values.index(None)]
-            raise DataError(
-                f"{where}: the document {doc!r} has no {self.role}, but others have one"
-            )
-        if self.role == "rank":
-            return [-each for each in values]
-        if len(values) > 1:
-            self.ordered += 1
-            is_rising = all(a <= b for a, b in pairwise(values))
-            self.ascending += is_rising and values[0] < values[-1]
-        return values
-
-    def _warnings(self) -> Iterator[str]:
-        if self.ordered and self.ascending == self.ordered:
-            yield (
-                "the scores of every query ascend, as distances do, but documents rank by score, "
-                "highest first; negate them if lower is better"
-            )
-        if self.errors:
-            yield failures(len(self.errors), self.errors[0])
-
-    def _frame(self, part: Sequence[_Query]) -> pl.DataFrame:
-        """Return queries as the long table."""
-        value, known = VALUE[self.kind], self.fields.fields
-        labels = known[self.roles["label"]].types if "label" in self.roles else set()
-        is_whole = self.kind == "judgments" and labels <= {"whole", "flag"}
-        types: dict[str, pl.DataType] = {
-            "doc": pl.String(), value: pl.Int64() if is_whole else pl.Float64(),
-            **{
-                role: pl.Int64() if known[self.roles[role]].types <= {"whole"} else pl.Float64()
-                for role in self.passage
-            },
-        }  # fmt: skip
-        # An empty list would have no row.
-        keys, documents, records = zip(*part, strict=True)
-        columns: dict[str, pl.Series] = {"query": pl.Series(keys)}
-        for name, dtype in types.items():
-            lists = [each[name] or [None] for each in documents]
-            columns[name] = pl.Series(lists, dtype=pl.List(dtype), strict=False)
-        if self.kind == "judgments" and "text" in self.roles:
-            texts = [each.get(self.roles["text"]) for each in records]
-            columns["text"] = pl.Series(
-                [None if x is None else str(x) for x in texts], dtype=pl.String
-            )
-        for name, dtype in self.types.items():
-            if name in types:
-                continue
-            values = [_as(dtype, each.get(self.columns[name])) for each in records]
-            columns[name] = pl.Series(values, dtype=dtype, strict=False)
-        return pl.DataFrame(columns).explode(*types, empty_as_null=True, keep_nulls=True)
+def read_records(records: Records, kind: Kind, file: str, given: FieldNames) -> ReadFile:
+    """Return the long table of records with a document, or a list of documents, in each."""
+    places, values, documents = _by_field(records, kind, given)
+    if not places:
+        columns = {"query": pl.String(), "doc": pl.String(), VALUE[kind]: pl.Float64()}
+        return ReadFile(file, kind, pl.LazyFrame(schema=columns), {}, is_empty=True)
+    fields: dict[str, FieldValues] = {}
+    for name, column in values.items():
+        fields[name] = FieldValues.of(column, places)
+        if name in documents:
+            at = [places[record] for record in documents[name][_RECORD]]
+            fields |= {
+                f"{name}.{key}": FieldValues.of(inner, at, name)
+                for key, inner in documents[name].items()
+                if key not in (_RECORD, _PLAIN)
+            }
+    found = Fields.resolved(kind, fields, given)
+    in_list = documents.get(found.documents or "", {})
+    _check_queries(found, places, {*in_list.get(_RECORD, ())})
+    rows = pl.DataFrame(_columns(found, inside=False)).with_row_index(_RECORD)
+    if found.documents is not None:
+        rows = _with_documents(rows, found, in_list, places)
+    return _read_rows(rows.lazy(), found, file)
 
 
-def value_role(fields: Fields) -> str:
-    """Return whether the values of documents are labels, scores or ranks."""
-    value, rank = VALUE[fields.kind], fields.roles.get("rank")
-    if rank is None:
-        return value
-    counts = {role: fields.fields[fields.roles[role]].count for role in (value, "rank", "doc")
-              if role in fields.roles}  # fmt: skip
-    scores, ranks = counts.get(value, 0), counts["rank"]
-    if ranks and max(scores, ranks if not scores else 0) < counts.get("doc", 0):
-        fields.fail(
-            f"{scores:,} of {counts['doc']:,} documents have a score, and {ranks:,} have a rank; "
-            f"for the order of ranks, write {fields.line(value, None)}"
-        )
-    return value if scores or not ranks else "rank"
+class _ByField:
+    """The values of rows by field, with `MISSING` where a row has no such field."""
+
+    def __init__(self) -> None:
+        self.height = 0
+        self.columns: dict[str, list[Any]] = {}
+
+    def extend(self, columns: Mapping[str, Sequence[Any]], height: int) -> None:
+        """Add rows, whose values are in columns."""
+        for name, values in columns.items():
+            column = self.columns.setdefault(name, [])
+            column += [MISSING] * (self.height - len(column))
+            column += values
+        self.height += height
+
+    def filled(self) -> dict[str, list[Any]]:
+        """Return all columns with the same length."""
+        for column in self.columns.values():
+            column.extend([MISSING] * (self.height - len(column)))
+        return self.columns
 
 
-def check_row_ids(fields: Fields, rows: int, ids: int, texts: int) -> None:
-    """Raise an error if the field "id" differs in each row, although queries have several rows."""
-    if ids == rows > texts:
-        id_, text = fields.roles["query"], fields.roles["text"]
-        fields.fail(
-            f"{id_!r} differs in each of {rows:,} rows, but {text!r} has "
-            f"{number_of(texts, 'text')}, so {id_!r} may identify rows; write "
-            f"{fields.line('query', text)} or {fields.line('query', id_)}"
-        )
+def _transposed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(chain.from_iterable(rows))
+    return {name: [row.get(name, MISSING) for row in rows] for name in names}
 
 
-def is_error(value: Any) -> bool:
-    """Return whether a field of errors has one."""
-    text = value.lower() if isinstance(value, str) else value
-    return text is not None and text not in ("", "false", False, [], {})
+def _by_field(
+    records: Records, kind: Kind, given: FieldNames
+) -> tuple[list[str], dict[str, list[Any]], dict[str, dict[str, list[Any]]]]:
+    """Return the places of records, the values of their fields, and those of documents by list."""
+    places: list[str] = []
+    values, documents = _ByField(), dict[str, _ByField]()
+    while batch := [*islice(records, _BATCH)]:
+        start = len(places)
+        places += [where for where, _ in batch]
+        values.extend(_transposed([record for _, record in batch]), len(batch))
+        for name in values.columns:
+            if is_list(name, kind, given):
+                docs = documents.setdefault(name, _ByField())
+                column = values.columns[name]
+                for record in range(start, len(column)):
+                    if isinstance(column[record], (list, dict)):
+                        columns, count = _documents(column[record], places[record], name)
+                        docs.extend({**columns, _RECORD: [record] * count}, count)
+                        if count and _PLAIN not in columns:  # frees memory
+                            column[record] = {} if isinstance(column[record], dict) else [None]
+    found = {name: docs.filled() for name, docs in documents.items() if docs.height}
+    return places, values.filled(), found
 
 
-def failures(number: int, query: str) -> str:
-    """Return the warning about queries with an error."""
-    return (
-        f"{number_of(number, 'query has', 'queries have')} an error, such as {query!r}; a query "
-        "for which nothing was retrieved counts as 0"
-    )
+def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]], int]:
+    """Return the fields of the documents in a list or mapping, and the number of documents."""
+    if isinstance(value, dict):
+        if isinstance(value.get("hits"), (list, dict)):
+            return _documents(value["hits"], where, name)
+        value = [
+            {"id": doc, **(_flat(each) if isinstance(each, dict) else {"value": each})}
+            for doc, each in value.items()
+        ]
+    elif value and all(type(each) is str and each for each in value):  # the most frequent case
+        return {"id": value, _PLAIN: [True] * len(value)}, len(value)
+    return _transposed([_element(each, where, name) for each in value]), len(value)
 
 
-def _id(value: Any, where: str, name: str) -> str:
-    if isinstance(value, str) and value:
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return str(value)
-        except ValueError:  # thousands of digits
-            pass
+def _element(value: Any, where: str, name: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return _flat(value)
+    if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
+        return {"id": value, _PLAIN: True}
+    is_pair = isinstance(value, (list, tuple)) and len(value) == _PAIR
+    if is_pair and isinstance(value[0], str) and (value[1] is None or _is_number(value[1])):
+        return {"id": value[0], "value": value[1]}
     raise DataError(
-        f"{where}: {name!r} must be text or a whole number; found "
-        f"{'no value' if value is None else short(value)}"
+        f"{where}: {name!r} has {'null' if value is None else short(value)}, which is neither an "
+        "id (text or a whole number), nor a pair of text and number, nor an object"
     )
-
-
-def _number(value: Any, where: str, name: str) -> float | None:
-    """Return a number, also if it is text or a flag; null and empty text are no values."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool):
-        return int(value)
-    try:
-        number = value if isinstance(value, int) and abs(value) < 2**63 else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{where}: {name!r} must be a finite number; found {short(value)}")
-    return number
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _type(name: str, field: Field, kind: Kind) -> pl.DataType | None:
+def _check_queries(found: Fields, places: Sequence[str], with_documents: Collection[int]) -> None:
+    """Raise an error for a record without a query or list, or with the query of another one."""
+    none = [None] * len(places)
+    query, text, run, error, answerable, trace = (
+        found.fields[name].values if name in found.fields else none
+        for name in (
+            *(
+                found.roles.get(role, "")
+                for role in ("query", "text", "run", "error", "answerable")
+            ),
+            "trace",
+        )
+    )
+    name = found.documents or found.roles.get("doc", "")
+    values = found.fields[name].values if name in found.fields else [MISSING] * len(places)
+    first: dict[tuple[Any, Any], int] = {}
+    for record, (where, key) in enumerate(zip(places, query, strict=True)):
+        if key in (None, "", MISSING):
+            raise DataError(
+                f"{where} has no query in {found.roles['query']!r}; if another field identifies "
+                f"queries, write {found.line('query', '...')}. Fields: {listed(found.names())}"
+            )
+        before = first.setdefault((run[record], str(key)), record)
+        is_repeated = places[before] != where and trace[record] in (None, MISSING)
+        if is_repeated and (found.documents or text[record] != text[before]):
+            raise DataError(
+                f"{where} repeats the query {short(str(key))} of {places[before]}; keep one of "
+                "them, or give each an id of its own"
+            )
+        value = values[record]
+        is_excused = answerable[record] is False or is_error(error[record])
+        if not is_excused and (value is MISSING or (value is None and found.documents)):
+            raise DataError(
+                f"{where} has {'null as' if value is None else 'no'} {name!r}, which other records "
+                f"have.{_advice(found, name, record)}"
+            )
+        has_documents = record in with_documents if found.documents else value not in (None, "")
+        if has_documents and answerable[record] is False:
+            raise DataError(
+                f"{where} has documents in {name!r}, although "
+                f"{found.roles['answerable']!r} is false"
+            )
+
+
+def _advice(found: Fields, name: str, record: int) -> str:
+    """Return what to do about a record without documents."""
+    fields = {each: found.fields[each].values[record] for each in found.names()}
+    names = [each for each in fields if fields[each] is not MISSING]
+    lists = [each for each in names if isinstance(fields[each], list)]
+    remedy = "If nothing was retrieved, write []"
+    if found.kind == "judgments":
+        remedy = 'If the query has no relevant document, write [] or "answerable": false'
+    return (
+        f"{hint(name, {*names} - {name})} Fields: {listed(names)}; lists: {listed(lists)}. {remedy}"
+    )
+
+
+def is_error(value: Any) -> bool:
+    """Return whether a field of errors has one."""
+    text = value.lower() if isinstance(value, str) else value
+    return text not in (None, MISSING, "", "false", False, [], {})
+
+
+def _columns(found: Fields, *, inside: bool) -> dict[str, pl.Series]:
+    """Return the fields of records, or of documents in a list, that the long table needs."""
+    roles = {name: role for role, name in found.roles.items()}
+    columns = {}
+    for name in found.names(inside=inside):
+        role, field = roles.get(name, ""), found.fields[name]
+        if role in ("label", "score", "rank", "start", "end") and "list" not in field.types:
+            columns[name] = _numbers(found.shown(role), field)
+        elif role in ("query", "doc", "text", "run", "error"):
+            columns[name] = _typed(field, pl.String())
+        elif not inside and (dtype := _type(field, found.kind)) is not None:
+            columns[name] = _typed(field, dtype)
+    return columns
+
+
+def _type(field: FieldValues, kind: Kind) -> pl.DataType | None:
     """Return the type of a further column; None if it is not kept."""
-    if name in ("run", "error"):
-        return pl.String() if field.count else None
     scalars = field.types - {"list", "object"}
     if scalars == {"flag"}:
         return pl.Boolean()
@@ -460,13 +343,223 @@ def _type(name: str, field: Field, kind: Kind) -> pl.DataType | None:
     if scalars and scalars <= _SCALARS:
         return pl.String()
     if field.types == {"list"} and kind == "judgments":
-        _, tags = field.places["list"]
+        tags = next(each for each in field.values if isinstance(each, list))
         return pl.List(pl.String()) if all(isinstance(each, str) for each in tags) else None
     return None
 
 
-def _as(dtype: pl.DataType | None, value: Any) -> Any:
-    """Return a value as the type of a column, which is text if types differ."""
-    if dtype == pl.String() and value is not None and not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False, default=str) if value not in ({}, []) else None
-    return None if isinstance(value, (dict, list)) != isinstance(dtype, pl.List) else value
+def _typed(field: FieldValues, dtype: pl.DataType) -> pl.Series:
+    """Return values as the type of a column, which is text if types differ."""
+    values: list[Any] = [None if each is MISSING else each for each in field.values]
+    if dtype == pl.String():
+        values = [
+            each if isinstance(each, str) or each is None
+            else None if each in ({}, []) else json.dumps(each, ensure_ascii=False, default=str)
+            for each in values
+        ]  # fmt: skip
+    elif field.types & {"list", "object"}:
+        is_listed = dtype == pl.List
+        values = [each if isinstance(each, list) == is_listed else None for each in values]
+    return pl.Series(values, dtype=dtype, strict=False)
+
+
+def _numbers(name: str, field: FieldValues) -> pl.Series:
+    """Return numbers, also if they are text or flags; null and empty text are no values."""
+    if field.types == {"flag"}:
+        return pl.Series([each if isinstance(each, bool) else None for each in field.values])
+    number = int if field.types <= {"whole", "flag"} else _float
+    values = [None if each in (None, "", MISSING) else number(each) for each in field.values]
+    found = pl.Series(values, dtype=pl.Int64 if number is int else pl.Float64)
+    invalid = (~found.is_finite()).arg_max() if found.dtype.is_float() else None
+    if invalid is not None and not found.slice(invalid, 1).is_finite().all():
+        raise DataError(
+            f"{field.places[invalid]}: {name!r} must be a finite number; found "
+            f"{short(field.values[invalid])}"
+        )
+    return found
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return float("inf")
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the fields of nested objects with names such as "metadata.source"."""
+    if not prefix and dict not in map(type, value.values()):
+        return dict(value)
+    found: dict[str, Any] = {}
+    for name, each in value.items():
+        found |= (
+            _flat(each, f"{prefix}{name}.") if isinstance(each, dict) else {prefix + name: each}
+        )
+    return found
+
+
+def _with_documents(
+    records: pl.DataFrame, found: Fields, in_list: Mapping[str, list[Any]], places: Sequence[str]
+) -> pl.DataFrame:
+    """Return a row for each document in the lists of records, with its label or score."""
+    record = pl.Series(_RECORD, in_list.get(_RECORD, []), dtype=pl.get_index_type())
+    columns = _columns(found, inside=True) | _lists_beside(found, record, places)
+    docs = pl.DataFrame([record, *(each.alias(name) for name, each in columns.items())])
+    role = value_role(found, docs)
+    name, doc = found.roles.get(role, ""), found.roles.get("doc", "")
+    number = col(name) if name else pl.lit(None, pl.Float64)
+    is_plain = pl.lit(value=False)  # only an id, next to which others may have a value
+    if _PLAIN in in_list and found.of_document(role) is not None:
+        marks = [each is True for each in in_list[_PLAIN]]
+        docs, is_plain = docs.with_columns(pl.Series(_PLAIN, marks)), col(_PLAIN)
+    known = number.count().over(_RECORD)
+    is_partial = is_plain & ~is_plain.all().over(_RECORD)
+    if found.kind == "run":
+        is_partial |= number.is_null() & (known > 0)
+    invalid = docs.filter(is_partial).head(1)
+    if doc:
+        invalid = pl.concat([docs.filter(col(doc).fill_null("") == "").head(1), invalid])
+    for row in invalid.iter_rows(named=True):
+        problem = f"the document {row[doc]!r} has no {found.shown(role)!r}, but others have one"
+        if not row[doc]:
+            problem = f"{found.shown('doc')!r} must be text or a whole number; found no value"
+        raise DataError(f"{places[row[_RECORD]]}: {problem}")
+    if found.kind == "judgments":
+        value = pl.when(is_plain).then(1).otherwise(number) if name else pl.lit(1)
+    else:
+        position = pl.int_range(1, pl.len() + 1).over(_RECORD)
+        value = pl.when(known > 0).then(-number if role == "rank" else number).otherwise(-position)
+    docs = docs.with_columns(value.alias(_NUMBER))
+    return records.join(docs, on=_RECORD, how="left", maintain_order="left_right")
+
+
+def _lists_beside(found: Fields, record: pl.Series, places: Sequence[str]) -> dict[str, pl.Series]:
+    """Return labels or scores in a list of their own; raise an error if an unknown list has some.
+
+    Such a list has as many numbers as there are documents.
+    """
+    role, counts = VALUE[found.kind], Counter(record)
+    lists = {
+        name: found.fields[name].values for name in found.names()
+        if found.fields[name].types == {"list"} and name != found.documents
+    }  # fmt: skip
+    name = found.roles.get(role, found.roles.get("rank", ""))
+    if name in lists:
+        numbers: list[Any] = []
+        for index, values in enumerate(lists[name]):
+            numbers += (beside := values if isinstance(values, list) else [])
+            if len(beside) != counts[index]:
+                raise DataError(
+                    f"{places[index]}: {name!r} has {len(beside)} values, and {found.documents!r} "
+                    f"has {counts[index]}"
+                )
+        at = [places[index] for index in record]
+        return {name: _numbers(name, FieldValues.of(numbers, at))}
+    unknown = [
+        each for each, values in lists.items() if all(
+            isinstance(values[index], list) and len(values[index]) == count
+            and all(map(_is_number, values[index])) for index, count in counts.items()
+        )
+    ]  # fmt: skip
+    if unknown and counts and not name and role not in found.given:
+        found.fail_unknown(min(unknown))
+    return {}
+
+
+def value_role(found: Fields, rows: pl.DataFrame | pl.LazyFrame) -> str:
+    """Return whether the values of documents are labels, scores or ranks."""
+    value, roles = VALUE[found.kind], found.roles
+    if "rank" not in roles:
+        return value
+    is_document = col(roles["doc"]).is_not_null()
+    counts = rows.lazy().select(
+        (is_document & (col(roles[role]).is_not_null() if role in roles else False))
+        .sum()
+        .alias(role)
+        for role in (value, "rank", "doc")
+    )
+    scores, ranks, docs = counts.collect(engine="streaming").row(0)
+    if ranks and max(scores, ranks if not scores else 0) < docs:
+        found.fail(
+            f"{scores:,} of {docs:,} documents have a score, and {ranks:,} have a rank; "
+            f"for the order of ranks, write {found.line(value, None)}"
+        )
+    return value if scores or not ranks else "rank"
+
+
+def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
+    """Return the long table of a table with a document in each row."""
+    kind, roles, value = found.kind, found.roles, VALUE[found.kind]
+    schema = table.collect_schema()
+    doc = col(roles["doc"]).cast(pl.String).replace("", None) if "doc" in roles else _NOTHING
+    role = value
+    if _NUMBER not in schema:
+        role = value_role(found, table)
+    name = roles.get(role, "")
+    number = col(_NUMBER) if _NUMBER in schema else col(name) if name else pl.lit(1, pl.Int64)
+    dtype = schema.get(name, pl.Int64())
+    if dtype == pl.String:
+        number = number.str.strip_chars().replace(_FLAGS)
+        check = partial(_refuse_text, name=name, file=file)
+        table = table.map_batches(check, streamable=True)
+    is_whole = kind == "judgments" and (dtype.is_integer() or dtype == pl.Boolean)
+    number = number.cast(pl.Int64 if is_whole else pl.Float64, strict=False)
+    number = -number if role == "rank" else number
+    columns = {
+        "query": col(roles["query"]).cast(pl.String),
+        "doc": doc,
+        value: pl.when(doc.is_not_null()).then(number),
+    }
+    columns |= {role: col(roles[role]) for role in ("start", "end") if role in roles}
+    if kind == "judgments" and "text" in roles:
+        columns["text"] = col(roles["text"]).cast(pl.String)
+    for name, field in found.columns().items():
+        if field in schema:
+            columns[name] = col(field).cast(pl.String) if name == "run" else col(field)
+    rows = table.select(each.alias(name) for name, each in columns.items())
+    return ReadFile(file, kind, rows, roles, found.found, [*found.fields], _warnings(table, found))
+
+
+def _warnings(table: pl.LazyFrame, found: Fields) -> list[str]:
+    """Return what looks wrong, and raise an error if the field "id" differs in each row."""
+    roles, texts = found.roles, []
+    query = col(roles["query"])
+    if found.documents is None and plain(roles["query"]) == "id" and "text" in roles:
+        id_, text = roles["query"], roles["text"]
+        keys = pl.struct(roles[role] for role in ("run", "query") if role in roles)
+        counts = table.select(pl.len(), ids=keys.n_unique(), texts=col(text).n_unique())
+        rows, ids, different = counts.collect(engine="streaming").row(0)
+        if ids == rows > different:
+            found.fail(
+                f"{id_!r} differs in each of {rows:,} rows, but {text!r} has "
+                f"{number_of(different, 'text')}, so {id_!r} may identify rows; write "
+                f"{found.line('query', text)} or {found.line('query', id_)}"
+            )
+    schema = table.collect_schema()
+    if _NUMBER in schema and roles.get("score", "") in schema:
+        score = col(roles["score"])
+        rises = (score.diff().drop_nulls() >= 0).all() & (score.first() < score.last())
+        lists = table.group_by(_RECORD).agg(rises.alias("rises"), score.count())
+        several = lists.filter(score > 1).collect()["rises"]
+        if len(several) and several.all():
+            texts.append(
+                "the scores of every query ascend, as distances do, but documents rank by score, "
+                "highest first; negate them if lower is better"
+            )
+    if roles.get("error", "") in schema:
+        error = col(roles["error"])
+        errors = table.filter(error.is_not_null()).select(query.cast(pl.String), error).collect()
+        failed = [*dict.fromkeys(key for key, each in errors.iter_rows() if is_error(each))]
+        if failed:
+            texts.append(
+                f"{number_of(len(failed), 'query has', 'queries have')} an error, such as "
+                f"{failed[0]!r}; a query for which nothing was retrieved counts as 0"
+            )
+    return texts
+
+
+def _refuse_text(rows: pl.DataFrame, name: str, file: str) -> pl.DataFrame:
+    text = col(name).str.strip_chars().replace(_FLAGS)
+    invalid = (text != "") & ~text.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+    refuse(rows, invalid, f"column {name!r} of {file} must have numbers", "correct the file")
+    return rows

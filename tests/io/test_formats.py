@@ -358,7 +358,7 @@ def test_spans_have_latency_and_errors(tmp_path: Path) -> None:
         "start_time": "2026-01-01T00:00:00Z", "end_time": "2026-01-01T00:00:01.5Z",
         "status_code": "ERROR", "status_message": "no index", "attributes": {"input.value": "a"},
     }  # fmt: skip
-    with pytest.warns(RankWarning, match="2 queries have an error, such as 'a'"):
+    with pytest.warns(RankWarning, match="1 query has an error, such as 'a'"):
         run = pr.scan_run(written(tmp_path / "run", lines(span, span))).collect()
     assert run.drop("doc", "score").unique().to_dicts() == [
         {"query": "a", "trace": "t", "latency": 1.5, "error": "no index"}
@@ -537,7 +537,7 @@ def test_invalid_files(tmp_path: Path, name: str) -> None:
 
 def test_a_part_of_the_scores_is_missing(tmp_path: Path) -> None:
     text = lines({"query": "a", "results": [{"id": "b", "score": 1}, {"id": "c"}]})
-    with pytest.raises(DataError, match="line 1: the document 'c' has no score, but others"):
+    with pytest.raises(DataError, match="line 1: the document 'c' has no 'score', but others"):
         pr.scan_run(written(tmp_path / "run", text))
     with pytest.raises(SchemaError, match="no field is known as the score"):
         pr.scan_run(written(tmp_path / "run", "query,doc\na,b\n"))
