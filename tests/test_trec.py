@@ -17,7 +17,7 @@ from polars import col
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
-from polars_rank.io.lines import CHUNK_BYTES
+from polars_rank.io.text_files import CHUNK_BYTES
 from polars_rank.io.formats import scan_judgments, scan_run
 from polars_rank.trec import write_qrels, write_run
 

@@ -15,8 +15,7 @@ from polars_rank.io import inputs, outputs
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.formats import Start, scan_run
 from polars_rank.io.inputs import Copy, origin
-from polars_rank.io.lines import scan_ndjson, text_files
-from polars_rank.io.table_files import scan_csv, scan_ipc
+from polars_rank.io.text_files import scan_csv, scan_ipc, scan_ndjson, text_files
 from polars_rank.io.trec_lines import layout_of
 from polars_rank.metrics.names import is_metric
 

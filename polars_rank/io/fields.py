@@ -118,6 +118,13 @@ _INSIDE = {
 }
 #: Roles that `fields` cannot name.
 _UNNAMED_ROLES = ("text", "answerable")
+#: Usual names, for hints.
+_USUAL = {
+    "query": ("queryid", "question"), "doc": ("docid", "documentid", "id"),
+    "score": ("score", "similarity"),
+    "relevant": ("relevantids", "relevantdocs", "expectedids", "goldids"),
+    "results": ("results", "retrievedids", "retrieveddocs", "hits"),
+}  # fmt: skip
 #: Names of numbers that are neither labels nor scores, and of users, who are queries in logs.
 _NEUTRAL = "page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
 _USER = "user(id)?|session(id)?"
@@ -135,8 +142,7 @@ def plain(name: str) -> str:
 def place(name: str, role: str, kind: Kind, *, inside: bool = False) -> int | None:
     """Return the number of the pattern of a role that a name matches, or None."""
     about = ROLES[kind].get(role)
-    patterns = _INSIDE.get(role) if inside else None
-    patterns = patterns or (() if about is None else about.patterns)
+    patterns = (inside and _INSIDE.get(role)) or (() if about is None else about.patterns)
     found = (n for n, pattern in enumerate(patterns) if re.fullmatch(pattern, plain(name)))
     return next(found, None)
 
@@ -396,15 +402,14 @@ class Fields:
         self._find("text")
         if "query" in self.roles or "query" in self.given:
             return
-        names = [name for name in self.names() if name not in self.given.values()]
-        fits = [name for name in names if plain(name) == "id"]
-        if "text" in self.roles:
-            fits = fits or [self.roles["text"]]
-        else:
-            fits += [name for name in names if re.fullmatch(_USER, plain(name))]
+        pattern = "id" if "text" in self.roles else f"id|{_USER}"
+        fits = [
+            name for name in self.names()
+            if name not in self.given.values() and re.fullmatch(pattern, plain(name))
+        ]  # fmt: skip
+        if not fits and "text" in self.roles:
+            fits = [self.roles.pop("text")]
         self._take("query", fits)
-        if self.roles.get("text") in fits:
-            self.roles.pop("text")
 
     def _check_beside(self) -> None:
         """Find labels or scores in a list of their own, and refuse a document beside a list."""
@@ -431,10 +436,8 @@ class Fields:
     def _require_known(self, names: Iterable[str], role: str, *, inside: bool) -> None:
         """Raise an error for a field whose name is of a role, and whose values cannot have it."""
         for name in names:
-            if (
-                name not in self.roles.values()
-                and self._place(name, role, inside=inside) is not None
-            ):
+            is_known = self._place(name, role, inside=inside) is not None
+            if is_known and name not in self.roles.values():
                 self._require(name, role)
 
     def _refuse_unknown(self) -> None:
@@ -445,13 +448,9 @@ class Fields:
         names = self.names(inside=inside)
         self._require_known(names, role, inside=inside)
         used = {*self.roles.values(), *self.given.values()}
-        for name in names:
-            is_number = bool(self.fields[name].types & (_NUMBER - {"column"}))
-            if (
-                is_number
-                and name not in used
-                and not re.fullmatch(_NEUTRAL, plain(self.last(name)))
-            ):
+        for name in (each for each in names if each not in used):
+            is_number = self.fields[name].types & (_NUMBER - {"column"})
+            if is_number and not re.fullmatch(_NEUTRAL, plain(self.last(name))):
                 self.fail_unknown(self.last(name))
 
     def fail_unknown(self, name: str) -> NoReturn:
@@ -472,9 +471,9 @@ class Fields:
             self._require_known(names, role, inside=inside)
             types = ROLES[self.kind][role].types
             fits = [self.last(name) for name in names if self.fields[name].types & types]
-            close = [name for name in fits if hint(plain(name), _USUAL[role])]
+            close = [name for name in fits if hint(plain(name), _USUAL.get(role, ()))]
             if fits:
-                example = self.line(role, [*close, *reversed(fits)][0])
+                example = self.line(role, (close or fits[-1:])[0])
         meanings = " or ".join(ROLES[self.kind][role].meaning for role in roles)
         self.fail(f"no field is known as {meanings}; name it, as in {example}")
 
@@ -508,13 +507,3 @@ class Fields:
         name = name.removeprefix(self.inside)
         holder, _, last = name.rpartition(".")
         return last if holder in WRAPPERS else name
-
-
-#: Usual names, for hints.
-_USUAL = {
-    "query": ("queryid", "question"),
-    "doc": ("docid", "documentid", "id"),
-    "score": ("score", "similarity"),
-    "relevant": ("relevantids", "relevantdocs", "expectedids", "goldids"),
-    "results": ("results", "retrievedids", "retrieveddocs", "hits"),
-}

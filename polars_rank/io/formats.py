@@ -37,10 +37,9 @@ from polars_rank.io.fields import (
 from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
 from polars_rank.io.inputs import origin
 from polars_rank.io.json_files import json_records
-from polars_rank.io.lines import Paths, reading, text_files
 from polars_rank.io.outputs import check_path
 from polars_rank.io.records import ReadFile, read_records, read_table
-from polars_rank.io.table_files import ARROW_STREAM, scan_csv, scan_ipc
+from polars_rank.io.text_files import ARROW_STREAM, Paths, reading, scan_csv, scan_ipc, text_files
 from polars_rank.io.trec_lines import (
     LAYOUTS,
     Negative,
@@ -121,14 +120,63 @@ class Start(NamedTuple):
 
 
 class _Format(NamedTuple):
-    """How a format is recognized, described in messages, and read."""
+    """How a format is described in messages, and recognized."""
 
     about: str
-    #: Endings of files in an object store, whose content is not read to recognize the format.
-    endings: tuple[str, ...]
     is_known: Callable[[Start], bool]
-    #: Returns a file of one kind, with these fields and options.
-    read: Callable[[str, Kind, FieldNames, Mapping[str, Any]], ReadFile]
+    #: Endings of files in an object store, whose content is not read to recognize the format.
+    endings: tuple[str, ...] = ()
+
+
+#: The formats in the order in which they are tried.
+_FORMATS: dict[Format, _Format] = {
+    "parquet": _Format(
+        "Parquet", lambda start: start.content.startswith(b"PAR1"), (".parquet", ".pq")
+    ),
+    "ipc": _Format(
+        "Arrow", lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM)),
+        (".arrow", ".feather", ".ipc"),
+    ),
+    "json": _Format(
+        "JSON or JSON lines: records, or mappings from queries to documents",
+        lambda start: start.line.startswith(("{", "[")), (".json", ".jsonl", ".ndjson"),
+    ),
+    "svmlight": _Format(
+        "SVMlight with qid, or with a file NAME.query",
+        lambda start: start.kind == "judgments" and is_svmlight(start.line, start.file),
+        (".svm", ".svmlight"),
+    ),
+    "trec": _Format(
+        "TREC or MS MARCO: fields separated by spaces or tabs",
+        lambda start: not start.line or start.layout is not None,
+    ),
+    "tsv": _Format("TSV with a header", lambda start: bool(start.separator("\t")), (".tsv",)),
+    "csv": _Format("CSV with a header", lambda start: bool(start.separator(",", ";")), (".csv",)),
+}  # fmt: skip
+
+
+def _read_file(
+    file: str, form: Format, kind: Kind, given: FieldNames, options: Mapping[str, Any]
+) -> ReadFile:
+    """Return a file of one kind, with these fields and options."""
+    if form == "trec":
+        return _read_trec(file, kind, given, options)
+    if form == "svmlight":
+        return read_svmlight(file, given)
+    name = origin(file)
+    if form == "json":
+        return read_records(json_records(file, kind, given), kind, name, given)
+    if form == "parquet":
+        table = scan_files(find_files([file]), {})
+    elif form == "ipc":
+        table = scan_ipc([file])
+    else:
+        separators = "\t" if form == "tsv" else ",;"
+        found = None if "://" in file else Start.of(file, kind, given).separator(*separators)
+        is_id = partial(is_text, kind=kind, given=given)
+        table = scan_csv([file], is_id, found or separators[0], alone=True)
+    read = read_table(table, kind, name, given, is_text=form in ("csv", "tsv"))
+    return read._replace(table=_guarded(read.table, file, form))
 
 
 def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, Any]) -> ReadFile:
@@ -148,53 +196,6 @@ def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, A
     )  # fmt: skip
     named = {role for role, name in given.items() if name is None or name in found.roles.values()}
     return found._replace(found=frozenset(named), names=[*found.roles.values()])
-
-
-def _read_csv(file: str, kind: Kind, given: FieldNames, separators: Sequence[str]) -> ReadFile:
-    start = None if "://" in file else Start.of(file, kind, given)
-    found = None if start is None else start.separator(*separators)
-    is_id = partial(is_text, kind=kind, given=given)
-    table = scan_csv([file], is_id, found or separators[0], alone=True)
-    return read_table(table, kind, origin(file), given, is_text=True)
-
-
-#: The formats in the order in which they are tried.
-_FORMATS: dict[Format, _Format] = {
-    "parquet": _Format(
-        "Parquet", (".parquet", ".pq"), lambda start: start.content.startswith(b"PAR1"),
-        lambda file, kind, given, _: read_table(
-            scan_files(find_files([file]), {}), kind, origin(file), given, is_text=False),
-    ),
-    "ipc": _Format(
-        "Arrow", (".arrow", ".feather", ".ipc"),
-        lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM)),
-        lambda file, kind, given, _: read_table(
-            scan_ipc([file]), kind, origin(file), given, is_text=False),
-    ),
-    "json": _Format(
-        "JSON or JSON lines: records, or mappings from queries to documents",
-        (".json", ".jsonl", ".ndjson"), lambda start: start.line.startswith(("{", "[")),
-        lambda file, kind, given, _: read_records(
-            json_records(file, kind, given), kind, origin(file), given),
-    ),
-    "svmlight": _Format(
-        "SVMlight with qid, or with a file NAME.query", (".svm", ".svmlight"),
-        lambda start: start.kind == "judgments" and is_svmlight(start.line, start.file),
-        lambda file, _, given, __: read_svmlight(file, given),
-    ),
-    "trec": _Format(
-        "TREC or MS MARCO: fields separated by spaces or tabs", (),
-        lambda start: not start.line or start.layout is not None, _read_trec,
-    ),
-    "tsv": _Format(
-        "TSV with a header", (".tsv",), lambda start: bool(start.separator("\t")),
-        lambda file, kind, given, _: _read_csv(file, kind, given, "\t"),
-    ),
-    "csv": _Format(
-        "CSV with a header", (".csv",), lambda start: bool(start.separator(",", ";")),
-        lambda file, kind, given, _: _read_csv(file, kind, given, ",;"),
-    ),
-}  # fmt: skip
 
 
 @public
@@ -569,13 +570,11 @@ def _read(
             raise ArgumentError(f"`diversity` needs TREC judgments; found {form}")
         try:
             with _naming(file, form):
-                found = _FORMATS[form].read(file, kind, given, options)
+                found = _read_file(file, form, kind, given, options)
         except (DataError, SchemaError) as error:
             if form in ("trec", "svmlight"):  # these have lines with the name of the file
                 raise
             raise type(error)(f"{origin(file)}: {str(error).lstrip()}") from None
-        if form in ("parquet", "ipc", "csv", "tsv"):
-            found = found._replace(table=_guarded(found.table, file, form))
         if kind == "run" and found.is_empty:
             found = found._replace(warnings=["the file has no results: nothing was retrieved"])
         yield name, found

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from itertools import chain
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank.errors import DataError, SourceError, short
 from polars_rank.io.fields import LISTS, Kind, is_known, is_list, is_query, listed, plain
 from polars_rank.io.inputs import origin
-from polars_rank.io.lines import numbered_lines
+from polars_rank.io.text_files import numbered_lines
 from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from polars_rank.io.fields import FieldNames
     from polars_rank.io.records import Records
@@ -31,7 +31,7 @@ def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
     form = _Form(kind, given)
     lines = (line for _, line in numbered_lines(file) if line.strip())
     first, second = next(lines, None), next(lines, None)
-    if second is not None and _is_json(str(first)):
+    if second is not None and _is_complete(str(first)):
         for number, line in numbered_lines(file):
             if line.strip() and not line.lstrip().startswith(("#", "//")):
                 where = f"line {number}"
@@ -41,12 +41,11 @@ def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
         yield from form.records(_parsed(text, file, 1, "the document"), "")
 
 
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return line.lstrip().startswith(("#", "//"))
-    return True
+def _is_complete(line: str) -> bool:
+    """Return whether a line is a comment, or JSON of its own."""
+    with suppress(ValueError, RecursionError):
+        return line.lstrip().startswith(("#", "//")) or json.loads(line) is not ...
+    return False
 
 
 def _parsed(text: str, file: str, line: int, where: str) -> Any:
@@ -54,7 +53,7 @@ def _parsed(text: str, file: str, line: int, where: str) -> Any:
     problem = "is nested too deeply"
     try:
         found = json.loads(text, object_pairs_hook=_unique)
-        if "\\ud" in text.lower():  # maybe half of a character
+        if "\\ud" in text or "\\uD" in text:  # maybe half of a character
             problem = "has half of a surrogate pair"
             json.dumps(found, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -67,9 +66,8 @@ def _parsed(text: str, file: str, line: int, where: str) -> Any:
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise SourceError(
-            f"{origin(file)}: {where} has a number that is too long: {error}"
-        ) from None
+        problem = f"{origin(file)}: {where} has a number that is too long: {error}"
+        raise SourceError(problem) from None
     return found
 
 
@@ -88,9 +86,7 @@ class _Form(NamedTuple):
     kind: Kind
     given: FieldNames
 
-    def records(
-        self, value: Any, where: str, *, is_record: bool = False
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def records(self, value: Any, where: str, *, is_record: bool = False) -> Records:
         """Yield the records of a list, a record, or a mapping of one of several forms."""
         if isinstance(value, list) and not is_record:
             for index, each in enumerate(value):
@@ -113,13 +109,10 @@ class _Form(NamedTuple):
 
     def _is_record(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object has a query, or an id and documents."""
-        if any(
+        has_id = any(plain(name) == "id" for name in value)
+        return (has_id and ("error" in value or self._has_documents(value))) or any(
             is_query(name, self.given) and isinstance(each, (str, int))
             for name, each in value.items()
-        ):
-            return True
-        return any(plain(name) == "id" for name in value) and (
-            "error" in value or self._has_documents(value)
         )
 
     def _has_documents(self, value: Mapping[str, Any]) -> bool:
@@ -128,14 +121,31 @@ class _Form(NamedTuple):
             for name, each in value.items()
         )
 
-    def _in_mapping(
-        self, value: Mapping[str, Any], where: str
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _in_mapping(self, value: Mapping[str, Any], where: str) -> Records:
         """Yield the records of a mapping that is not a record itself."""
         at = f"{where}." if where else ""
-        if (records := self._known_form(value, at)) is not None:
-            yield from records
-        elif containers := [name for name, each in value.items() if self._is_container(name, each)]:
+        queries, hits, details = (value.get(name) for name in ("queries", "hits", "details"))
+        lists = [
+            name for name, each in value.items()
+            if isinstance(each, dict) and is_list(name, self.kind, self.given)
+        ]  # fmt: skip
+        if isinstance(queries, dict) and lists:  # texts and documents by query
+            for key, text in queries.items():
+                record = {"query_id": key, "query": text, lists[0]: value[lists[0]].get(key, [])}
+                yield f"{at}{lists[0]}[{key!r}]", record
+        elif isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
+            for index, hit in enumerate(hits["hits"]):
+                yield from self.records(hit, f"{at}hits.hits[{index}]")
+        elif isinstance(details, dict):  # a response of _rank_eval
+            yield from self._by_query(details, f"{at}details")
+            for key, error in (value.get("failures") or {}).items():
+                yield f"{at}failures[{key!r}]", {"query_id": key, "error": json.dumps(error)}
+        else:
+            yield from self._in_other_mapping(value, where, at)
+
+    def _in_other_mapping(self, value: Mapping[str, Any], where: str, at: str) -> Records:
+        """Yield the records of lists under keys, or of a mapping from queries."""
+        if containers := [name for name, each in value.items() if self._is_container(name, each)]:
             for name in containers:
                 yield from self.records(value[name], f"{at}{name}")
         elif wrapped := [name for name, each in value.items() if _is_wrapped(name, each)]:
@@ -156,35 +166,6 @@ class _Form(NamedTuple):
             else:
                 yield from self._by_query(nested, where)
 
-    def _known_form(
-        self, value: Mapping[str, Any], at: str
-    ) -> Iterator[tuple[str, Mapping[str, Any]]] | None:
-        """Return the records of a mapping whose parts belong together, or None."""
-        queries, hits, details = (value.get(name) for name in ("queries", "hits", "details"))
-        lists = [
-            name for name, each in value.items()
-            if isinstance(each, dict) and is_list(name, self.kind, self.given)
-        ]  # fmt: skip
-        if isinstance(queries, dict) and lists:  # texts and documents by query
-            documents = value[lists[0]]
-            return (
-                (f"{at}{lists[0]}[{key!r}]",
-                 {"query_id": key, "query": text, lists[0]: documents.get(key, [])})
-                for key, text in queries.items()
-            )  # fmt: skip
-        if isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
-            return chain.from_iterable(
-                self.records(hit, f"{at}hits.hits[{index}]")
-                for index, hit in enumerate(hits["hits"])
-            )
-        if isinstance(details, dict):  # a response of _rank_eval
-            failures = (
-                (f"{at}failures[{key!r}]", {"query_id": key, "error": json.dumps(error)})
-                for key, error in (value.get("failures") or {}).items()
-            )
-            return chain(self._by_query(details, f"{at}details"), failures)
-        return None
-
     def _is_container(self, name: str, value: Any) -> bool:
         """Return whether a value is a list of records."""
         if not isinstance(value, list) or not value:
@@ -196,9 +177,7 @@ class _Form(NamedTuple):
             or (self.kind == "run" and is_spans(first))
         )
 
-    def _by_query(
-        self, value: Mapping[str, Any], where: str
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _by_query(self, value: Mapping[str, Any], where: str) -> Records:
         """Yield the records of a mapping from queries to lists, mappings or records."""
         name = LISTS[self.kind]
         self._refuse_records(value)
@@ -216,21 +195,19 @@ class _Form(NamedTuple):
 
     def _refuse_records(self, value: Mapping[str, Any]) -> None:
         """Raise `DataError` for one list of objects that may be records, not documents."""
-        [(key, first), *more] = [*value.items()] or [("", None)]
-        first = first[0] if isinstance(first, list) and first else None
-        if more or not isinstance(first, dict):
-            return
+        key, lists = next(iter(value.items()), ("", None))
+        first = lists[0] if isinstance(lists, list) and lists else None
         unknown = [
-            name for name, each in first.items()
+            name for name, each in (first.items() if isinstance(first, dict) else ())
             if isinstance(each, str) and not is_known(name, self.kind, self.given)
             and plain(name) not in _OF_DOCUMENT
         ]  # fmt: skip
-        if unknown:
+        if unknown and len(value) == 1:
             raise DataError(
                 f"[{key!r}] may be a list of records whose query is not known by name, or the "
                 f"documents of the query {key!r}. For records, name the query, as in "
                 f"fields={{'query': {unknown[0]!r}}}; otherwise write JSON lines. Fields: "
-                f"{listed(first)}"
+                f"{listed(lists[0])}"
             )
 
     def _is_of_query(self, value: Mapping[str, Any]) -> bool:

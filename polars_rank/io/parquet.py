@@ -34,8 +34,8 @@ from polars_rank.frames.stores import check_options, scan_store, store_error
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
 from polars_rank.io.inputs import first_names, origin
-from polars_rank.io.lines import Paths
 from polars_rank.io.outputs import temporary_folder, write_problem
+from polars_rank.io.text_files import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -16,8 +16,8 @@ from polars_rank.errors import DataError, RankError
 from polars_rank.io.fields import NO_FIELDS, UNNAMED, VALUE, Kind, is_number
 from polars_rank.io.inputs import origin
 from polars_rank.io.judgments import judged_once
-from polars_rank.io.lines import LINE, NUMBER, PATH, numbered_lines, scan_lines, tagged
 from polars_rank.io.records import ReadFile
+from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Lines of text files, with their numbers and files.
-
-Python reads the files instead of Polars, so that errors name the file and the line.
-"""
+"""Text files: lines with their numbers, which errors name, and tables in CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import os
 import re
 import zlib
 from contextlib import contextmanager, suppress
+from functools import partial
 from glob import escape, glob
 from os import PathLike
 from pathlib import Path
@@ -21,7 +19,8 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
-from polars_rank.errors import ArgumentError, RankError, SourceError, hint
+from polars_rank.columns import IDS, RUNS
+from polars_rank.errors import ArgumentError, RankError, SourceError, hint, number_of, short
 from polars_rank.frames.batches import reading_of
 from polars_rank.frames.stores import store_error
 from polars_rank.io.inputs import Copy, held, origin, readable
@@ -38,6 +37,11 @@ _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.St
 
 #: Number of bytes to read at a time, about the size of a CPU cache.
 CHUNK_BYTES = 1 << 20
+
+#: First bytes of Arrow streams.
+ARROW_STREAM = b"\xff\xff\xff\xff"
+#: Polars replaces bytes in names of columns that are not UTF-8 with this character.
+_NOT_UTF8 = "\ufffd"
 
 _BOM = "\ufeff"  # byte order mark, which some editors write before the first line
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -241,13 +245,7 @@ def reading(file: str) -> Iterator[IO[bytes]]:
         raise _unreadable(file, error) from error
 
 
-def check_utf8(file: str) -> None:
-    """Raise `SourceError` with the line of a local text file that is not UTF-8."""
-    for _ in _local_texts(file, CHUNK_BYTES):
-        pass
-
-
-def plain_text(file: str) -> str:
+def _plain_text(file: str) -> str:
     """Return a text file that Polars can read.
 
     If the file is compressed with bzip2 or xz, or if its lines end with CR, the result is a copy.
@@ -266,7 +264,7 @@ def plain_text(file: str) -> str:
 
 def scan_ndjson(files: Sequence[str], **options: Any) -> pl.LazyFrame:
     """Scan NDJSON files with any compression; `files` are names, not patterns."""
-    plain = [plain_text(file) for file in files]
+    plain = [_plain_text(file) for file in files]
     # Unlike other functions, Polars' function expands patterns in all names.
     names = [file if "://" in file else escape(file) for file in plain]
     return held(pl.scan_ndjson(names, **options), plain)
@@ -288,3 +286,112 @@ def _text(chunk: bytes, file: str, before: int) -> str:
     raise SourceError(
         f"line {line} of {origin(file)} has {problem}; save the file as text in UTF-8"
     )
+
+
+def scan_csv(
+    files: list[str], is_id: Callable[[str], bool], separator: str = ",", *, alone: bool = False
+) -> pl.LazyFrame:
+    """Scan CSV files; ids are text, and other types are inferred from all rows.
+
+    `alone` says whether a row may have only its first field.
+    """
+    files = [_plain_text(file) for file in files]
+    scan = partial(pl.scan_csv, files, separator=separator, glob=False)
+    try:
+        names = scan(infer_schema=False).collect_schema().names()
+        if any(_NOT_UTF8 in name for name in names):
+            _check_fields(files, separator, alone=alone)
+        texts = {name: pl.String for name in names if is_id(name) or name.lower() in RUNS | IDS}
+        schema = scan(
+            infer_schema_length=None, infer_schema_files=len(files), schema_overrides=texts
+        ).collect_schema()
+        # With a schema, Polars does not infer types again each time that it reads the files.
+        log = scan(infer_schema=False, schema_overrides=schema)
+        # Polars reads the missing fields of a short row as nulls, so the last column has nulls.
+        # All columns are read, because rows with too many fields are errors only then.
+        nulls = log.select(pl.all().null_count()).collect(engine="streaming")
+    except pl.exceptions.PolarsError as error:
+        _check_fields(files, separator, alone=alone)
+        raise _invalid_csv(files, separator, error) from error
+    if nulls.item(0, -1):
+        _check_fields(files, separator, alone=alone)
+    log = held(log, files)
+    inferred_text = [
+        name for name, dtype in schema.items() if dtype == pl.String and name not in texts
+    ]
+    if not inferred_text:
+        return log
+    found = log.select(map(_has_numbers, inferred_text)).collect(engine="streaming")
+    return log.cast({name: pl.Float64 for name, is_number in found.row(0, named=True).items()
+                     if is_number})  # fmt: skip
+
+
+def _has_numbers(name: str) -> pl.Expr:
+    """Return whether Polars inferred text for a column without values, or of numbers and "nan"."""
+    text = pl.col(name)
+    number = text.cast(pl.Float64, strict=False)
+    has_others = (~number.is_finite()).any()
+    return (text.count() == 0) | (has_others & (number.count() == text.count()))
+
+
+def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
+    """Raise `SourceError` for a line that is not UTF-8, or a row without the header's fields."""
+    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
+    from pyarrow import csv  # noqa: PLC0415  (as above)
+
+    invalid_rows: list[Any] = []
+
+    def collect(row: Any) -> str:
+        if not (alone and row.actual_columns == 1):
+            invalid_rows.append(row)
+        return "skip"
+
+    for file in (file for file in files if "://" not in file):
+        for _ in _local_texts(file, CHUNK_BYTES):  # not UTF-8
+            pass
+        # If the file is not CSV, the caller raises the error of Polars.
+        with reading(file) as stream, suppress(pa.ArrowInvalid):
+            for _ in csv.open_csv(
+                stream,
+                csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
+                csv.ParseOptions(
+                    delimiter=separator, newlines_in_values=True, invalid_row_handler=collect
+                ),
+                csv.ConvertOptions(
+                    check_utf8=False, include_columns=["f0"], column_types={"f0": pa.binary()}
+                ),
+            ):
+                if invalid_rows:
+                    break
+        if invalid_rows:
+            row = invalid_rows[0]
+            raise SourceError(
+                f"row {row.number} of {origin(file)} has {number_of(row.actual_columns, 'field')}, "
+                f"but the header has {row.expected_columns}: {row.text!r}; check that the row is "
+                "complete, and that fields with separators are in quotes"
+            )
+
+
+def _invalid_csv(files: list[str], separator: str, error: Exception) -> SourceError:
+    """Return the error for text files that are not CSV, with a line that has a stray quote."""
+    problem, _, _ = str(error).partition("\n")
+    stray = re.compile(rf'[^{separator}"]"[^{separator}"]|"[^{separator}"]*$')
+    for file in files:
+        for number, line in numbered_lines(file) if "://" not in file else ():
+            if line.count('"') % 2 or stray.search(line):
+                return SourceError(
+                    f"cannot read {origin(file)} as CSV: line {number} has a stray quote: "
+                    f"{short(line)}; put fields with quotes in quotes, and double these"
+                )
+    return SourceError(f"cannot read {', '.join(map(origin, files))} as CSV: {problem}")
+
+
+def scan_ipc(files: list[str]) -> pl.LazyFrame:
+    """Scan Arrow files, or read Arrow streams."""
+    starts = set()
+    for file in (file for file in files if "://" not in file):
+        with reading(file) as stream:
+            starts.add(stream.read(len(ARROW_STREAM)))
+    if starts == {ARROW_STREAM}:
+        return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
+    return pl.scan_ipc(files, glob=False)

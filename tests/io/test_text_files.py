@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from polars_rank.errors import SourceError
-from polars_rank.io.lines import LINE, NUMBER, PATH, scan_lines
+from polars_rank.io.text_files import LINE, NUMBER, PATH, scan_lines
 
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
