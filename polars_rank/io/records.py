@@ -20,7 +20,7 @@ from polars_rank.checks import refuse
 from polars_rank.errors import DataError, RankError, hint, number_of, short
 from polars_rank.io.fields import MISSING, VALUE, Fields, FieldValues, is_list, listed, place, plain
 from polars_rank.io.spans import separate_spans
-from polars_rank.io.traces import is_spans, retrievals
+from polars_rank.io.traces import flat, is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -229,7 +229,7 @@ def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]],
         if isinstance(value.get("hits"), (list, dict)):
             return _documents(value["hits"], where, name)
         value = [
-            {"id": doc, **(_flat(each) if isinstance(each, dict) else {"value": each})}
+            {"id": doc, **(flat(each) if isinstance(each, dict) else {"value": each})}
             for doc, each in value.items()
         ]
     elif value and all(type(each) is str and each for each in value):  # the most frequent case
@@ -239,7 +239,7 @@ def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]],
 
 def _element(value: Any, where: str, name: str) -> dict[str, Any]:
     if isinstance(value, dict):
-        return _flat(value)
+        return flat(value)
     if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
         return {"id": value, _PLAIN: True}
     is_pair = isinstance(value, (list, tuple)) and len(value) == _PAIR
@@ -384,18 +384,6 @@ def _float(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return float("inf")
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the fields of nested objects with names such as "metadata.source"."""
-    if not prefix and dict not in map(type, value.values()):
-        return dict(value)
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        found |= (
-            _flat(each, f"{prefix}{name}.") if isinstance(each, dict) else {prefix + name: each}
-        )
-    return found
 
 
 def _with_documents(
