@@ -35,7 +35,7 @@ _BATCH = 10_000
 #: The roles that decide numbers, in the order in which they are shown.
 _SHOWN = ["query", "relevant", "results", "doc", "label", "score", "rank", "start", "end", "run"]
 #: Types of values that a column of text keeps.
-_SCALARS = {"flag", "whole", "huge", "number", "numeric", "text"}
+_SCALARS = {"flag", "whole", "number", "numeric", "text"}
 #: Number of elements of a pair (id, value).
 _PAIR = 2
 #: Columns of the number of a record, of whether its document is only an id, and of values.
@@ -209,16 +209,14 @@ def _by_field(
         start = len(places)
         places += [where for where, _ in batch]
         values.extend(_transposed([record for _, record in batch]), len(batch))
-        for name in values.columns:
-            if is_list(name, kind, given):
-                docs = documents.setdefault(name, _ByField())
-                column = values.columns[name]
-                for record in range(start, len(column)):
-                    if isinstance(column[record], (list, dict)):
-                        columns, count = _documents(column[record], places[record], name)
-                        docs.extend({**columns, _RECORD: [record] * count}, count)
-                        if count and _PLAIN not in columns:  # frees memory
-                            column[record] = {} if isinstance(column[record], dict) else [None]
+        for name in (name for name in values.columns if is_list(name, kind, given)):
+            docs, column = documents.setdefault(name, _ByField()), values.columns[name]
+            for record, value in enumerate(column[start:], start):
+                if isinstance(value, (list, dict)):
+                    columns, count = _documents(value, places[record], name)
+                    docs.extend({**columns, _RECORD: [record] * count}, count)
+                    if count and _PLAIN not in columns:  # frees memory
+                        column[record] = {} if isinstance(value, dict) else [None]
     found = {name: docs.filled() for name, docs in documents.items() if docs.height}
     return places, values.filled(), found
 
@@ -257,19 +255,12 @@ def _is_number(value: Any) -> bool:
 
 def _check_queries(found: Fields, places: Sequence[str], with_documents: Collection[int]) -> None:
     """Raise an error for a record without a query or list, or with the query of another one."""
-    none = [None] * len(places)
-    query, text, run, error, answerable, trace = (
-        found.fields[name].values if name in found.fields else none
-        for name in (
-            *(
-                found.roles.get(role, "")
-                for role in ("query", "text", "run", "error", "answerable")
-            ),
-            "trace",
-        )
-    )
     name = found.documents or found.roles.get("doc", "")
-    values = found.fields[name].values if name in found.fields else [MISSING] * len(places)
+    roles = ("query", "text", "run", "error", "answerable")
+    query, text, run, error, answerable, trace, values = (
+        found.fields[each].values if each in found.fields else [MISSING] * len(places)
+        for each in (*(found.roles.get(role, "") for role in roles), "trace", name)
+    )
     first: dict[tuple[Any, Any], int] = {}
     for record, (where, key) in enumerate(zip(places, query, strict=True)):
         if key in (None, "", MISSING):
@@ -370,12 +361,9 @@ def _numbers(name: str, field: FieldValues) -> pl.Series:
     number = int if field.types <= {"whole", "flag"} else _float
     values = [None if each in (None, "", MISSING) else number(each) for each in field.values]
     found = pl.Series(values, dtype=pl.Int64 if number is int else pl.Float64)
-    invalid = (~found.is_finite()).arg_max() if found.dtype.is_float() else None
-    if invalid is not None and not found.slice(invalid, 1).is_finite().all():
-        raise DataError(
-            f"{field.places[invalid]}: {name!r} must be a finite number; found "
-            f"{short(field.values[invalid])}"
-        )
+    for index in (~found.cast(pl.Float64).is_finite()).arg_true().head(1):
+        value = short(field.values[index])
+        raise DataError(f"{field.places[index]}: {name!r} must be a finite number; found {value}")
     return found
 
 
@@ -459,14 +447,12 @@ def value_role(found: Fields, rows: pl.DataFrame | pl.LazyFrame) -> str:
     value, roles = VALUE[found.kind], found.roles
     if "rank" not in roles:
         return value
-    is_document = col(roles["doc"]).is_not_null()
-    counts = rows.lazy().select(
-        (is_document & (col(roles[role]).is_not_null() if role in roles else False))
-        .sum()
-        .alias(role)
-        for role in (value, "rank", "doc")
-    )
-    scores, ranks, docs = counts.collect(engine="streaming").row(0)
+    documents = rows.lazy().filter(col(roles["doc"]).is_not_null())
+    counts = documents.select(
+        docs=pl.len(), ranks=col(roles["rank"]).count(),
+        scores=col(roles[value]).count() if value in roles else pl.lit(0),
+    )  # fmt: skip
+    docs, ranks, scores = counts.collect(engine="streaming").row(0)
     if ranks and max(scores, ranks if not scores else 0) < docs:
         found.fail(
             f"{scores:,} of {docs:,} documents have a score, and {ranks:,} have a rank; "
@@ -480,15 +466,13 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
     kind, roles, value = found.kind, found.roles, VALUE[found.kind]
     schema = table.collect_schema()
     doc = col(roles["doc"]).cast(pl.String).replace("", None) if "doc" in roles else _NOTHING
-    role = value
-    if _NUMBER not in schema:
-        role = value_role(found, table)
+    role = value if _NUMBER in schema else value_role(found, table)
     name = roles.get(role, "")
     number = col(_NUMBER) if _NUMBER in schema else col(name) if name else pl.lit(1, pl.Int64)
     dtype = schema.get(name, pl.Int64())
     if dtype == pl.String:
         number = number.str.strip_chars().replace(_FLAGS)
-        check = partial(_refuse_text, name=name, file=file)
+        check = partial(_numeric, text=number, name=name, file=file)
         table = table.map_batches(check, streamable=True)
     is_whole = kind == "judgments" and (dtype.is_integer() or dtype == pl.Boolean)
     number = number.cast(pl.Int64 if is_whole else pl.Float64, strict=False)
@@ -546,8 +530,8 @@ def _warnings(table: pl.LazyFrame, found: Fields) -> list[str]:
     return texts
 
 
-def _refuse_text(rows: pl.DataFrame, name: str, file: str) -> pl.DataFrame:
-    text = col(name).str.strip_chars().replace(_FLAGS)
+def _numeric(rows: pl.DataFrame, text: pl.Expr, name: str, file: str) -> pl.DataFrame:
+    """Return rows; raise `DataError` if a text is no number."""
     invalid = (text != "") & ~text.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
     refuse(rows, invalid, f"column {name!r} of {file} must have numbers", "correct the file")
     return rows
