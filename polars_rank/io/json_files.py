@@ -207,7 +207,7 @@ class _Form(NamedTuple):
                 f"[{key!r}] may be a list of records whose query is not known by name, or the "
                 f"documents of the query {key!r}. For records, name the query, as in "
                 f"fields={{'query': {unknown[0]!r}}}; otherwise write JSON lines. Fields: "
-                f"{listed(lists[0])}"
+                f"{listed(first or ())}"
             )
 
     def _is_of_query(self, value: Mapping[str, Any]) -> bool:

@@ -147,7 +147,9 @@ def from_lists(
     """
     named = {"retrieved": retrieved, "relevant": relevant, "labels": labels, "scores": scores}
     lists = {role: column for role, column in named.items() if column is not None}
-    problem = _INVALID_COMBINATIONS.get(tuple(role in lists for role in named)[:3])
+    problem = _INVALID_COMBINATIONS.get(
+        ("retrieved" in lists, "relevant" in lists, "labels" in lists)
+    )
     if problem is not None:
         if scores is not None:
             problem += "; `scores` are scores of the documents in `retrieved` or `labels`"
@@ -477,15 +479,13 @@ def _look_swapped(retrieved: pl.DataFrame, judged: pl.DataFrame) -> bool:
     label = col("label").drop_nulls()
     if judged.select((label != label.floor()).any()).item():
         return True
-    return _has_ties(retrieved, [_RUN, "query"], "score") and not _has_ties(
-        judged, ["query"], "label"
-    )
-
-
-def _has_ties(table: pl.DataFrame, keys: Sequence[str], value: str) -> bool:
-    """Return whether two documents of a ranking have the same value."""
-    known = table.drop_nulls(value)
-    return known.select(*keys, value).is_duplicated().any()
+    has_ties = [
+        table.drop_nulls(value).select(*keys, value).is_duplicated().any()
+        for table, keys, value in (
+            (retrieved, [_RUN, "query"], "score"), (judged, ["query"], "label"),
+        )
+    ]  # fmt: skip
+    return has_ties == [True, False]
 
 
 def _table(parameter: str, runs: Sequence[Nested], value: str, empty: pl.DataType) -> pl.DataFrame:
@@ -642,9 +642,8 @@ def from_arrays(
     """
     label, score = _array("labels", labels), _array("scores", scores)
     doc = None if docs is None else _array("docs", docs)
-    for name, array in (("scores", score), ("docs", doc)):
-        if array is not None:
-            _check_shape(label, name, array)
+    _check_shape(label, "scores", score)
+    _check_shape(label, "docs", doc)
     for name, values in (("labels", label.values), ("scores", score.values)):
         if not (values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null)):
             raise ArgumentError(f"`{name}` must be numbers; found {values.dtype}")
@@ -696,19 +695,16 @@ def series_of(name: str, given: Any) -> pl.Series:
     return series
 
 
-def _check_shape(labels: _Array, name: str, other: _Array) -> None:
-    shapes = _shape(labels), _shape(other)
-    if shapes[0] == shapes[1]:
-        if labels.sizes is None or other.sizes is None:
-            return
-        differ = labels.sizes != other.sizes
-        if not differ.any():
-            return
-        row = differ.arg_max() or 0
-        shapes = f"{labels.sizes[row]} in row {row}", f"{other.sizes[row]} in row {row}"
-    raise ArgumentError(
-        f"`labels` and `{name}` must have the same shape; found {shapes[0]} and {shapes[1]}"
-    )
+def _check_shape(labels: _Array, name: str, other: _Array | None) -> None:
+    if other is None:
+        return
+    one, two = _shape(labels), _shape(other)
+    if one == two and labels.sizes is not None and other.sizes is not None:
+        for row in (labels.sizes != other.sizes).arg_true().head(1):
+            one, two = f"{labels.sizes[row]} in row {row}", f"{other.sizes[row]} in row {row}"
+    if one != two:
+        message = f"`labels` and `{name}` must have the same shape; found {one} and {two}"
+        raise ArgumentError(message)
 
 
 def _shape(array: _Array) -> str:
@@ -735,8 +731,7 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
     if labels.sizes is not None:
         raise ArgumentError("`groups` needs one-dimensional arrays; found two-dimensional `labels`")
     sizes = sizes_of(groups)
-    total = sizes.sum()
-    if total != length:
+    if (total := sizes.sum()) != length:
         raise ArgumentError(
             f"`groups` must add up to the number of labels, {length}; found {total}; for a query "
             "id of each element, pass queries="
