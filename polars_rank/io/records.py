@@ -396,15 +396,16 @@ def _with_documents(
     if doc:
         invalid = pl.concat([docs.filter(col(doc).fill_null("") == "").head(1), invalid])
     for row in invalid.iter_rows(named=True):
-        problem = f"the document {row[doc]!r} has no {found.shown(role)!r}, but others have one"
-        if not row[doc]:
-            problem = f"{found.shown('doc')!r} must be text or a whole number; found no value"
+        problem = f"{found.shown('doc')!r} must be text or a whole number; found no value"
+        if row[doc]:
+            problem = f"the document {row[doc]!r} has no {found.shown(role)!r}, but others have one"
         raise DataError(f"{places[row[_RECORD]]}: {problem}")
     if found.kind == "judgments":
         value = pl.when(is_plain).then(1).otherwise(number) if name else pl.lit(1)
     else:
         position = pl.int_range(1, pl.len() + 1).over(_RECORD)
-        value = pl.when(known > 0).then(-number if role == "rank" else number).otherwise(-position)
+        number = 0 - number if role == "rank" else number
+        value = pl.when(known > 0).then(number).otherwise(-position)
     docs = docs.with_columns(value.alias(_NUMBER))
     return records.join(docs, on=_RECORD, how="left", maintain_order="left_right")
 
@@ -468,7 +469,9 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
     doc = col(roles["doc"]).cast(pl.String).replace("", None) if "doc" in roles else _NOTHING
     role = value if _NUMBER in schema else value_role(found, table)
     name = roles.get(role, "")
-    number = col(_NUMBER) if _NUMBER in schema else col(name) if name else pl.lit(1, pl.Int64)
+    number = pl.lit(1 if kind == "judgments" else None, pl.Int64)  # ranks may be null
+    if _NUMBER in schema or name:
+        number = col(_NUMBER if _NUMBER in schema else name)
     dtype = schema.get(name, pl.Int64())
     if dtype == pl.String:
         number = number.str.strip_chars().replace(_FLAGS)
@@ -476,7 +479,7 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
         table = table.map_batches(check, streamable=True)
     is_whole = kind == "judgments" and (dtype.is_integer() or dtype == pl.Boolean)
     number = number.cast(pl.Int64 if is_whole else pl.Float64, strict=False)
-    number = -number if role == "rank" else number
+    number = 0 - number if role == "rank" else number
     columns = {
         "query": col(roles["query"]).cast(pl.String),
         "doc": doc,
