@@ -107,6 +107,8 @@ def read_table(
         return read_records(_rows(table, kind, texts, is_text=is_text), kind, file, given)
     fields = {name: FieldValues.of_column(dtype) for name, dtype in schema.items()}
     found = Fields.resolved(kind, fields, given)
+    if "doc" not in found.roles:  # only queries with an error
+        return read_records(_rows(table, kind, (), is_text=is_text), kind, file, given)
     is_empty = table.head(1).collect(engine="streaming").is_empty()
     return _read_rows(table, found, file)._replace(is_empty=is_empty)
 
@@ -255,7 +257,7 @@ def _is_number(value: Any) -> bool:
 
 def _check_queries(found: Fields, places: Sequence[str], with_documents: Collection[int]) -> None:
     """Raise an error for a record without a query or list, or with the query of another one."""
-    name = found.documents or found.roles.get("doc", "")
+    name = found.documents or found.roles.get("doc", "doc")
     roles = ("query", "text", "run", "error", "answerable")
     query, text, run, error, answerable, trace, values = (
         found.fields[each].values if each in found.fields else [MISSING] * len(places)
@@ -501,8 +503,9 @@ def _warnings(table: pl.LazyFrame, found: Fields) -> list[str]:
     query = col(roles["query"])
     if found.documents is None and plain(roles["query"]) == "id" and "text" in roles:
         id_, text = roles["query"], roles["text"]
-        keys = pl.struct(roles[role] for role in ("run", "query") if role in roles)
-        counts = table.select(pl.len(), ids=keys.n_unique(), texts=col(text).n_unique())
+        run = [roles["run"]] if "run" in roles else []
+        numbers = {name: pl.struct(*run, name).n_unique() for name in (id_, text)}
+        counts = table.select(pl.len().alias(_NUMBER), **numbers)
         rows, ids, different = counts.collect(engine="streaming").row(0)
         if ids == rows > different:
             found.fail(

@@ -368,6 +368,13 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "an id of rows in CSV": (
         "run", "id,query,doc,score\n1,q,a,1\n2,q,b,2\n", "'id' differs in each of 2 rows",
     ),
+    "an id of rows in each run": (
+        "run", "id,query,run,doc,score\n1,q,a,d,1\n2,q,a,e,2\n1,q,b,d,1\n2,q,b,e,2\n",
+        "'id' differs in each of 4 rows",
+    ),
+    "a query without documents or an error": (
+        "run", "query,error\np,timeout\nq,\n", "row 2 has no 'doc'",
+    ),
     "an id of some questions": (
         "judgments", [{"id": 1, "query": "a", "gold": ["x"]}, {"query": "b", "gold": ["y"]}],
         "line 2 has no query in 'id'",
