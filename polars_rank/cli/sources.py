@@ -62,7 +62,7 @@ def scan_table(
     for name in differing:
         option = f"--{name.replace('_', '-')}"
         raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
-    return _SCANS[kind](text_files(paths), ids)
+    return _SCANS[kind]([file for path in paths for file in text_files(path)], ids)
 
 
 def expand(paths: Sequence[str]) -> list[str]:

@@ -417,8 +417,14 @@ class Fields:
         for name in self.names():
             is_named = name == self.given.get(role)
             known = self._place(name.removesuffix("s"), role) == 0 and role not in self.given
-            if self.fields[name].types == {"list"} and (is_named or known):
+            is_values = self.fields[name].types == {"list"} and (is_named or known)
+            if is_values and name != self.documents:
                 self.roles.setdefault(role, name)
+            elif is_values and role not in self.roles and self.names(inside=True):
+                self.fail(
+                    f"the documents in {name!r} have no {role}; if they need none, write "
+                    f"{self.line(role, None)}"
+                )
             if self._place(name, "doc") == 0 and not {documents, "doc"} & self.given.keys():
                 self._take(documents, [str(self.documents), name])
 

@@ -55,7 +55,7 @@ from polars_rank.io.trec_lines import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 Format: TypeAlias = Literal["trec", "json", "csv", "tsv", "parquet", "ipc", "svmlight"]
 
@@ -486,14 +486,13 @@ def read_judgment_files(
 
 
 def read_run_files(
-    paths: Iterable[tuple[str, Paths]],
+    paths: Collection[tuple[str, Paths]],
     given: FieldNames,
     format: Format | None = None,  # noqa: A002
 ) -> Reading:
     """Return the results in files, whose runs may have names; see `read_judgment_files`."""
-    files = [pair for name, each in paths for pair in _read(each, "run", format, given, {}, name)]
-    if not files:
-        text_files([])  # raises the error for no path
+    named = paths or [("", [])]
+    files = [pair for name, each in named for pair in _read(each, "run", format, given, {}, name)]
     tables = _with_runs(files)
     return Reading(pl.concat(tables, how="diagonal_relaxed"), [file for _, file in files])
 
@@ -561,7 +560,9 @@ def _read(
     if format_ is not None:
         one_of("format", format_, tuple(_FORMATS))
     paths = [path] if isinstance(path, (str, os.PathLike)) else [*path]
-    files = [file for each in paths for file in _files(os.fspath(each), kind)] or text_files([])
+    files = [file for each in paths for file in _files(os.fspath(each), kind)]
+    if not files:
+        raise ArgumentError("`path` is empty; name at least one file")
     if name and len(files) > 1:
         raise ArgumentError(f"the run {name!r} has {len(files)} files; name each of them")
     for file in files:

@@ -145,7 +145,9 @@ class _Form(NamedTuple):
 
     def _in_other_mapping(self, value: Mapping[str, Any], where: str, at: str) -> Records:
         """Yield the records of lists under keys, or of a mapping from queries."""
-        if containers := [name for name, each in value.items() if self._is_container(name, each)]:
+        alone = len(value) == 1
+        containers = [name for name in value if self._is_container(name, value[name], alone=alone)]
+        if containers:
             for name in containers:
                 yield from self.records(value[name], f"{at}{name}")
         elif wrapped := [name for name, each in value.items() if _is_wrapped(name, each)]:
@@ -166,13 +168,15 @@ class _Form(NamedTuple):
             else:
                 yield from self._by_query(nested, where)
 
-    def _is_container(self, name: str, value: Any) -> bool:
-        """Return whether a value is a list of records."""
+    def _is_container(self, name: str, value: Any, *, alone: bool) -> bool:
+        """Return whether a value is a list of records; `alone` if there is no other value."""
+        is_known = plain(name) in _CONTAINERS
         if not isinstance(value, list) or not value:
-            return value == [] and plain(name) in _CONTAINERS
+            return value == [] and is_known
         first = value[0]
         return isinstance(first, dict) and (
-            self._is_record(first)
+            (is_known and alone)
+            or self._is_record(first)
             or self._has_documents(first)
             or (self.kind == "run" and is_spans(first))
         )

@@ -20,7 +20,7 @@ from polars_rank.checks import refuse
 from polars_rank.errors import DataError, RankError, hint, number_of, short
 from polars_rank.io.fields import MISSING, VALUE, Fields, FieldValues, is_list, listed, place, plain
 from polars_rank.io.spans import separate_spans
-from polars_rank.io.traces import is_spans, retrievals
+from polars_rank.io.traces import flat, is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -229,7 +229,7 @@ def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]],
         if isinstance(value.get("hits"), (list, dict)):
             return _documents(value["hits"], where, name)
         value = [
-            {"id": doc, **(_flat(each) if isinstance(each, dict) else {"value": each})}
+            {"id": doc, **(flat(each) if isinstance(each, dict) else {"value": each})}
             for doc, each in value.items()
         ]
     elif value and all(type(each) is str and each for each in value):  # the most frequent case
@@ -239,7 +239,7 @@ def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]],
 
 def _element(value: Any, where: str, name: str) -> dict[str, Any]:
     if isinstance(value, dict):
-        return _flat(value)
+        return flat(value)
     if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
         return {"id": value, _PLAIN: True}
     is_pair = isinstance(value, (list, tuple)) and len(value) == _PAIR
@@ -376,18 +376,6 @@ def _float(value: Any) -> float:
         return float("inf")
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the fields of nested objects with names such as "metadata.source"."""
-    if not prefix and dict not in map(type, value.values()):
-        return dict(value)
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        found |= (
-            _flat(each, f"{prefix}{name}.") if isinstance(each, dict) else {prefix + name: each}
-        )
-    return found
-
-
 def _with_documents(
     records: pl.DataFrame, found: Fields, in_list: Mapping[str, list[Any]], places: Sequence[str]
 ) -> pl.DataFrame:
@@ -410,15 +398,16 @@ def _with_documents(
     if doc:
         invalid = pl.concat([docs.filter(col(doc).fill_null("") == "").head(1), invalid])
     for row in invalid.iter_rows(named=True):
-        problem = f"the document {row[doc]!r} has no {found.shown(role)!r}, but others have one"
-        if not row[doc]:
-            problem = f"{found.shown('doc')!r} must be text or a whole number; found no value"
+        problem = f"{found.shown('doc')!r} must be text or a whole number; found no value"
+        if row[doc]:
+            problem = f"the document {row[doc]!r} has no {found.shown(role)!r}, but others have one"
         raise DataError(f"{places[row[_RECORD]]}: {problem}")
     if found.kind == "judgments":
         value = pl.when(is_plain).then(1).otherwise(number) if name else pl.lit(1)
     else:
         position = pl.int_range(1, pl.len() + 1).over(_RECORD)
-        value = pl.when(known > 0).then(-number if role == "rank" else number).otherwise(-position)
+        number = 0 - number if role == "rank" else number
+        value = pl.when(known > 0).then(number).otherwise(-position)
     docs = docs.with_columns(value.alias(_NUMBER))
     return records.join(docs, on=_RECORD, how="left", maintain_order="left_right")
 
@@ -482,7 +471,9 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
     doc = col(roles["doc"]).cast(pl.String).replace("", None) if "doc" in roles else _NOTHING
     role = value if _NUMBER in schema else value_role(found, table)
     name = roles.get(role, "")
-    number = col(_NUMBER) if _NUMBER in schema else col(name) if name else pl.lit(1, pl.Int64)
+    number = pl.lit(1 if kind == "judgments" else None, pl.Int64)  # ranks may be null
+    if _NUMBER in schema or name:
+        number = col(_NUMBER if _NUMBER in schema else name)
     dtype = schema.get(name, pl.Int64())
     if dtype == pl.String:
         number = number.str.strip_chars().replace(_FLAGS)
@@ -490,7 +481,7 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
         table = table.map_batches(check, streamable=True)
     is_whole = kind == "judgments" and (dtype.is_integer() or dtype == pl.Boolean)
     number = number.cast(pl.Int64 if is_whole else pl.Float64, strict=False)
-    number = -number if role == "rank" else number
+    number = 0 - number if role == "rank" else number
     columns = {
         "query": col(roles["query"]).cast(pl.String),
         "doc": doc,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
 import re
 import zlib
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
 from polars_rank.columns import IDS, RUNS
-from polars_rank.errors import ArgumentError, RankError, SourceError, hint, number_of, short
+from polars_rank.errors import RankError, SourceError, hint, number_of, short
 from polars_rank.frames.batches import reading_of
 from polars_rank.frames.stores import store_error
 from polars_rank.io.inputs import Copy, held, origin, readable
@@ -69,32 +68,19 @@ _OPENERS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 }
 
 
-def text_files(paths: Paths, parameter: str = "path") -> list[str]:
-    """Return the files of paths and patterns, in order.
+def text_files(name: str) -> list[str]:
+    """Return the files of a path, which may be a pattern such as "runs/*.txt", or a URL.
 
-    Parameters
-    ----------
-    paths
-        A file, a pattern such as "runs/*.txt", a URL, or several of them. A path that exists is
-        never a pattern.
-    parameter
-        Name of the parameter in errors.
+    A path that exists is never a pattern.
 
     Raises
     ------
     ArgumentError
-        If `paths` or a path is empty.
+        If the path is empty.
     SourceError
         If a file does not exist or is a directory.
     """
-    names = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-    if not names:
-        raise ArgumentError(f"`{parameter}` is empty; name at least one file")
-    return [file for name in names for file in _matches(os.fspath(name), parameter)]
-
-
-def _matches(name: str, parameter: str) -> list[str]:
-    name = readable(name, parameter)
+    name = readable(name)
     if isinstance(name, Copy) or "://" in name:
         return [name]  # in an object store, Polars expands patterns
     path = Path(name)
@@ -109,18 +95,16 @@ def _matches(name: str, parameter: str) -> list[str]:
     return [readable(file) for file in files]
 
 
-def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.LazyFrame:
-    """Return a LazyFrame of the lines of text files in UTF-8.
+def scan_lines(file: str) -> pl.LazyFrame:
+    """Return a LazyFrame of the lines of a text file in UTF-8.
 
     Lines end with LF, CRLF, or CR.
 
     Parameters
     ----------
-    files
-        Local files, which may be compressed (gzip, bzip2, xz, zstd), and URLs of object stores,
+    file
+        A local file, which may be compressed (gzip, bzip2, xz, zstd), or a URL of an object store,
         which may have patterns.
-    chunk_bytes
-        Number of uncompressed bytes of a local file to read at a time.
 
     Returns
     -------
@@ -133,19 +117,14 @@ def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.La
         When the LazyFrame is collected, if a file is damaged or not UTF-8. The message has the
         file, and the number of the line if it is known.
     """
-
-    def lines() -> Iterator[pl.DataFrame]:
-        for file in files:
-            yield from _lines(file, chunk_bytes)
-
-    return scan_of_files(reading_of(lines), files, schema=_SCHEMA, explain_name="LINES")
+    lines = reading_of(partial(_lines, file))
+    return scan_of_files(lines, [file], schema=_SCHEMA, explain_name="LINES")
 
 
-def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
+def _lines(file: str) -> Iterator[pl.DataFrame]:
     """Yield the lines of a file, or of the files of a pattern in an object store, in batches."""
     counts: dict[str, int] = {}  # lines by file
-    texts = _stored_texts(file) if "://" in file else _local_texts(file, chunk_bytes)
-    for path, text in texts:
+    for path, text in _texts(file):
         before = counts.get(path, 0)
         start = text if before else text.removeprefix(_BOM)
         lines = pl.Series(LINE, [start]).str.split("\n").explode(empty_as_null=False)
@@ -157,7 +136,7 @@ def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
 def numbered_lines(file: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers from 1."""
     number = 0
-    for _, text in _stored_texts(file) if "://" in file else _local_texts(file, CHUNK_BYTES):
+    for _, text in _texts(file):
         for line in (text if number else text.removeprefix(_BOM)).split("\n"):
             yield (number := number + 1), line
 
@@ -169,7 +148,7 @@ def tagged(file: str) -> str | None:
     """
     end = tag = b""
     with suppress(RankError, UnicodeDecodeError):  # reading the lines raises the error
-        for chunk in _chunks(file, CHUNK_BYTES) if "://" not in file else ():
+        for chunk in _chunks(file) if "://" not in file else ():
             if not end:
                 fields = chunk.partition(b"\n")[0].removeprefix(_BOM.encode()).split()
                 tag = b" ".join(fields[_BEFORE_TAG:])
@@ -194,19 +173,22 @@ def _stored_texts(url: str) -> Iterator[tuple[str, str]]:
         raise store_error(error, [url]) or _unreadable(url, error) from error
 
 
-def _local_texts(file: str, chunk_bytes: int) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a file in chunks, without the last line break."""
+def _texts(file: str) -> Iterator[tuple[str, str]]:
+    """Yield lines with their files, in chunks without the last line break."""
+    if "://" in file:
+        yield from _stored_texts(file)
+        return
     before = 0
-    for chunk in _chunks(file, chunk_bytes):
+    for chunk in _chunks(file):
         yield origin(file), _text(chunk, file, before)
         before += chunk.count(b"\n") + 1
 
 
-def _chunks(file: str, chunk_bytes: int) -> Iterator[bytes]:
+def _chunks(file: str) -> Iterator[bytes]:
     """Yield the bytes of a file in chunks of complete lines, which end with LF, except the last."""
     incomplete: list[bytes] = []  # the start of a line whose end is in the next chunk
     with reading(file) as stream:
-        while chunk := stream.read(chunk_bytes):
+        while chunk := stream.read(CHUNK_BYTES):
             while chunk.endswith(b"\r") and (following := stream.read(1)):
                 chunk += following  # may complete CRLF
             if b"\r" in chunk:
@@ -258,7 +240,7 @@ def _plain_text(file: str) -> str:
         known = not packed.read(8).startswith(_UNKNOWN_TO_POLARS)
     if known and (end is None or end[0] != b"\r"):
         return file
-    lines = (chunk + b"\n" for chunk in _chunks(file, CHUNK_BYTES))
+    lines = (chunk + b"\n" for chunk in _chunks(file))
     return Copy.of(lines, Path(file).name, origin(file))
 
 
@@ -347,7 +329,7 @@ def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
         return "skip"
 
     for file in (file for file in files if "://" not in file):
-        for _ in _local_texts(file, CHUNK_BYTES):  # not UTF-8
+        for _ in _texts(file):  # not UTF-8
             pass
         # If the file is not CSV, the caller raises the error of Polars.
         with reading(file) as stream, suppress(pa.ArrowInvalid):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,11 @@ def retrievals(value: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]
         for index, each in enumerate(spans):
             yield from retrievals(each, f"{where}.spans[{index}]")
         return
-    span = _flat(value)
-    kinds = [str(_json(span[name])).upper() for name in _KINDS if span.get(name)]
-    if "RETRIEVER" not in kinds:
+    span = {name.removeprefix("attributes."): each for name, each in value.items()}
+    if isinstance(attributes := _json(span.pop("attributes", None)), dict):
+        span |= attributes
+    span = flat(span, whole=_INPUTS + _OUTPUTS)
+    if "RETRIEVER" not in (str(_json(span.get(name))).upper() for name in _KINDS):
         return
     texts = [text for name in _INPUTS if (text := _text(span.get(name)))]
     if not texts:
@@ -54,28 +57,32 @@ def retrievals(value: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]
     record = {
         "query": texts[0],
         "results": [_document(each, where) for each in _outputs(span)],
-        "trace": span.get("trace_id") or span.get("context.trace_id"),
+        "trace": _first(span, "trace_id", "context.trace_id"),
         "latency": _seconds(span),
     }
-    status = span.get("status_code") or span.get("status.code") or ""
-    if str(status).upper().endswith("ERROR"):
-        message = span.get("status_message") or span.get("status.message")
-        record["error"] = message or str(status)
+    status = str(_first(span, "status_code", "status.code"))
+    if status.upper().endswith("ERROR"):
+        record["error"] = _first(span, "status_message", "status.message") or status
     yield record
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested fields with dots in their names, without the prefix of attributes."""
+def flat(value: Mapping[str, Any], prefix: str = "", whole: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the fields of nested objects with names such as "metadata.source".
+
+    Fields with a name of `whole` keep their objects.
+    """
+    if not prefix and dict not in map(type, value.values()):
+        return dict(value)
     found: dict[str, Any] = {}
     for name, each in value.items():
-        key = f"{prefix}{name}".removeprefix("attributes.")
-        if key == "attributes":
-            each = _json(each)  # noqa: PLW2901
-        if isinstance(each, dict) and key not in (*_INPUTS, *_OUTPUTS):
-            found |= _flat(each, f"{key}." if key != "attributes" else "")
-        elif each is not None:
-            found[key] = each
+        is_nested = isinstance(each, dict) and prefix + name not in whole
+        found |= flat(each, f"{prefix}{name}.", whole) if is_nested else {prefix + name: each}
     return found
+
+
+def _first(fields: Mapping[str, Any], *names: str) -> Any:
+    """Return the first value that is not null."""
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
 def _outputs(span: Mapping[str, Any]) -> list[Any]:
@@ -85,24 +92,19 @@ def _outputs(span: Mapping[str, Any]) -> list[Any]:
             numbered.setdefault(int(match[1]), {})[match[2]] = value
     if numbered:
         return [numbered[index] for index in sorted(numbered)]
-    for name in _OUTPUTS:
-        value = _json(span.get(name))
-        if isinstance(value, list):
-            return value
-    return []
+    outputs = (_json(span.get(name)) for name in _OUTPUTS)
+    return next((each for each in outputs if isinstance(each, list)), [])
 
 
 def _document(value: Any, where: str) -> dict[str, Any]:
-    fields = _flat(value) if isinstance(value, dict) else {"id": value}
-    metadata = _json(fields.get("document.metadata", fields.get("metadata")))
+    fields = flat(value) if isinstance(value, dict) else {"id": value}
+    metadata = _json(_first(fields, "document.metadata", "metadata"))
     if isinstance(metadata, dict):
-        fields |= _flat({"metadata": metadata})
+        fields |= flat(metadata, prefix="metadata.")
     fields = {name.replace("document.metadata.", "metadata."): x for name, x in fields.items()}
-    found = next((fields[name] for name in _IDS if fields.get(name) is not None), None)
-    if found is None:
+    if (doc := _first(fields, *_IDS)) is None:
         raise DataError(f"{where}: a retrieved document has no id; found {short(value)}")
-    score = next((fields[name] for name in _SCORES if fields.get(name) is not None), None)
-    return {"id": found, "score": score}
+    return {"id": doc, "score": _first(fields, *_SCORES)}
 
 
 def _json(value: Any) -> Any:
@@ -126,16 +128,13 @@ def _text(value: Any) -> str | None:
 
 
 def _seconds(span: Mapping[str, Any]) -> float | None:
-    """Return the duration of a span in seconds."""
-    names = ("start_time", "start_time_unix_nano"), ("end_time", "end_time_unix_nano")
-    start, end = (next((span[name] for name in pair if name in span), None) for pair in names)
-    if isinstance(start, str) and isinstance(end, str):
-        try:
-            start, end = datetime.fromisoformat(start), datetime.fromisoformat(end)
-        except ValueError:
-            return None
-    if isinstance(start, datetime) and isinstance(end, datetime):
-        return (end - start).total_seconds()
+    """Return the duration of a span in seconds; times are text, datetimes or nanoseconds."""
+    start, end = (
+        _first(span, f"{each}_time", f"{each}_time_unix_nano") for each in ("start", "end")
+    )
     if isinstance(start, int) and isinstance(end, int):
         return (end - start) / 1e9
+    with suppress(TypeError, ValueError):
+        duration = datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
+        return duration.total_seconds()
     return None

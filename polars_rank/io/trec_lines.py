@@ -219,7 +219,7 @@ def read_svmlight(file: str, given: FieldNames) -> ReadFile:
     named, first = comment.str.extract(r"doc_?id\s*=\s*(\S+)"), comment.str.extract(r"^(\S+)")
     doc = pl.lit(None, pl.String) if without_ids else named.fill_null(first)
     rows = (
-        scan_lines([file])
+        scan_lines(file)
         .filter(line != "", ~line.str.starts_with("#"))
         .select(
             LINE, NUMBER, PATH,
@@ -305,7 +305,7 @@ def _lines(
     value = field.pop(number).cast(dtype, strict=False).alias(number)
     check = partial(_refuse_malformed, layout=layout, number=number, tag=tag)
     return (
-        scan_lines([file])
+        scan_lines(file)
         .with_columns(fields.alias(_FIELDS))
         .filter(size > 0, ~is_comment)
         .select(LINE, NUMBER, PATH, value, size, **field)

@@ -170,6 +170,8 @@ def test_texts_in_place_of_ids_are_unique_or_stay(tmp_path: Path) -> None:
 
 #: A kind of file, its content, `fields`, and the rows that are read.
 READ: dict[str, tuple[str, Any, Any, list[tuple[Any, ...]]]] = {
+    "ranks that are null": ("run", "query,doc,rank\nq,d,\n", None, [("q", "d", None)]),
+    "no ratings": ("judgments", [{"id": 1, "ratings": []}], None, [("1", None, None)]),
     "an id beside a text": (
         "judgments", [{"id": "q1", "question": "How?", "doc_id": "d1", "grade": 2}], {},
         [("q1", "d1", 2)],
@@ -334,6 +336,17 @@ def test_what_is_read(tmp_path: Path, name: str) -> None:
 
 #: A kind of file, its content, and what the error says.
 REFUSED: dict[str, tuple[str, Any, str]] = {
+    "ratings without numbers": (
+        "judgments", [{"id": 1, "ratings": ["k8"]}], "documents in 'ratings' have no label",
+    ),
+    "records under a key that are no documents": (
+        "judgments", '{"queries": [{"question": null, "id": "q0", "grade": 2}]}',
+        "no field is known as the list of relevant documents",
+    ),
+    "a document without an id among ids": (
+        "run", [{"id": 1, "results": ["b", {"node": {"doc": None, "title": "t"}}]}],
+        "line 1: .* found no value",
+    ),
     "a record without the list": (
         "judgments",
         [GOLDEN[0], {"id": 2, "question": "Who?", "relevent_ids": ["k8"]}],

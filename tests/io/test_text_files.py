@@ -49,11 +49,14 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ("packer", "engine"),
     [("plain", "in-memory"), *((packer, "streaming") for packer in PACKERS)],
 )
-def test_long_files_however_packed(tmp_path: Path, packer: str, engine: Engine) -> None:
+def test_long_files_however_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packer: str, engine: Engine
+) -> None:
     files = [str(tmp_path / name) for name in "ab"]
     for file in files:
         Path(file).write_bytes(PACKERS[packer](TEXT))
-    lines = scan_lines(files, chunk_bytes=CHUNK_BYTES)
+    monkeypatch.setattr("polars_rank.io.text_files.CHUNK_BYTES", CHUNK_BYTES)
+    lines = pl.concat(map(scan_lines, files))
     rows = [(line, number, file) for file in files for number, line in enumerate(LINES, 1)]
     assert lines.collect(engine=engine).rows() == rows
     assert lines.head(3).collect(engine=engine).rows() == rows[:3]
@@ -67,10 +70,13 @@ def test_long_files_however_packed(tmp_path: Path, packer: str, engine: Engine) 
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 20, len(TEXT) - 1, len(TEXT), len(TEXT) + 1])
-def test_chunks_may_end_anywhere(tmp_path: Path, chunk_bytes: int) -> None:
+def test_chunks_may_end_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
     file = tmp_path / "file"
     file.write_bytes(TEXT)
-    lines = scan_lines([str(file)], chunk_bytes=chunk_bytes).collect()
+    monkeypatch.setattr("polars_rank.io.text_files.CHUNK_BYTES", chunk_bytes)
+    lines = scan_lines(str(file)).collect()
     assert lines[LINE].to_list() == LINES
     assert lines[NUMBER].to_list() == list(range(1, 401))
 
@@ -102,9 +108,12 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("broken", BROKEN)
-def test_files_that_are_not_whole_or_no_text(tmp_path: Path, broken: str, engine: Engine) -> None:
+def test_files_that_are_not_whole_or_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, engine: Engine
+) -> None:
     breaks, message = BROKEN[broken]
     file = tmp_path / "file"
     file.write_bytes(breaks(TEXT))
+    monkeypatch.setattr("polars_rank.io.text_files.CHUNK_BYTES", CHUNK_BYTES)
     with pytest.raises(SourceError, match=message.replace("FILE", re.escape(str(file)))):
-        scan_lines([str(file)], chunk_bytes=CHUNK_BYTES).collect(engine=engine)
+        scan_lines(str(file)).collect(engine=engine)
