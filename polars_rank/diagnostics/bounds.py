@@ -280,7 +280,7 @@ def _means(log: Log, names: Mapping[str, str]) -> pl.LazyFrame:
     `names` maps a column of each of the user's metrics to its name.
     """
     # No warnings about missing labels, which are the subject here, or about several runs.
-    means = Means.of(log)._replace(label=None, runs=())
+    means = Means.of(log)._replace(warns=False)
     rankings = plan.per_query(log)
     means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings))

@@ -88,16 +88,11 @@ class ColumnStages(NamedTuple):
     values: list[pl.Expr]
 
 
-def by_columns(values: Sequence[Value], length: int, log: Log) -> ColumnStages:
-    """Return the stages of values that need labels and ranks only.
+class Positions:
+    """The nodes of a plan by columns, and the names of their columns, without the position.
 
-    The rankings have up to `length` documents.
+    The values need labels and ranks only. The rankings have up to `length` documents.
     """
-    return _Positions(values, length, log).stages()
-
-
-class _Positions:
-    """The nodes of a plan, and the names of their columns, without the position."""
 
     def __init__(self, values: Sequence[Value], length: int, log: Log) -> None:
         self.values, self.length, self.log = values, length, log

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
-from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import (
     DOCUMENT,
     IDEAL_LABEL,
@@ -99,30 +98,19 @@ class RowStages(NamedTuple):
     values: list[pl.Expr]
 
 
-def by_rows(values: Sequence[Value], log: Log) -> RowStages:
-    """Return the stages of values that share the rows of a log."""
-    facts = _Facts(log.ordering.rel, log.whole_labels)
-    return _stages((*values,), facts)
-
-
-class _Facts(NamedTuple):
-    """The facts of a log that decide about the stages."""
-
-    rel: float
-    whole_labels: bool
-
-
 @lru_cache(256)
-def _stages(values: tuple[Value, ...], facts: _Facts) -> RowStages:
+def by_rows(values: tuple[Value, ...], rel: float, *, whole_labels: bool) -> RowStages:
+    """Return the stages of values that share the rows of a log."""
     # Building the stages of a small log takes as long as computing them.
-    return _Names(values, facts).stages()
+    return _Names(values, rel, whole_labels=whole_labels).stages()
 
 
 class _Names:
     """The nodes of a plan, and the name of the column that holds each of them."""
 
-    def __init__(self, values: Sequence[Value], facts: _Facts) -> None:
-        self.values, self.facts, self.needs = values, facts, Needs.of(values)
+    def __init__(self, values: Sequence[Value], rel: float, *, whole_labels: bool) -> None:
+        self.values, self.rel, self.whole_labels = values, rel, whole_labels
+        self.needs = Needs.of(values)
         every = [*nodes(*values)]
         self.hits = [node for node in every if isinstance(node, Hits)]
         self.ties = [node for node in every if isinstance(node, OfTies)]
@@ -169,7 +157,6 @@ class _Names:
             for term in [for_each_row(self._stored(node.elements))]
         }
         cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
-        part = partial(self._part, depth=self.needs.depth)
         ties = {self.names[node]: self._of_ties(node) for node in self.ties}
         rows = {
             self.names[node]: term for node, term in self.rows.items() if not term.meta.is_column()
@@ -182,9 +169,7 @@ class _Names:
         hits = {self.names[node]: node.rel for node in self.hits}
         return RowStages(
             needs=self.needs,
-            reads=Reads.of(
-                self.facts.rel, read - ties.keys() - rows.keys(), hits, self.needs.depth
-            ),
+            reads=Reads.of(self.rel, read - ties.keys() - rows.keys(), hits, self.needs.depth),
             rankings=rankings,
             firsts={
                 self.names[node]: self._stored(Elements(condition, "rank", "count"))
@@ -195,7 +180,7 @@ class _Names:
             gathered=gathered,
             folds=folds,
             sums=[
-                *running_sums(cutoffs, self.names, part),
+                *running_sums(cutoffs, self.names, self._part),
                 *({self.names[node]: self._sum(node) for node in group} for group in groups),
             ],
             required=required,
@@ -252,7 +237,7 @@ class _Names:
             case OfTies():
                 return pl.col(self.names[leaf])
             case Gain(gain):
-                return gain_of(gain, label, whole_labels=self.facts.whole_labels)
+                return gain_of(gain, label, whole_labels=self.whole_labels)
         return leaf_of_rows(leaf)
 
     def _of_ties(self, node: OfTies) -> pl.Expr:
@@ -294,12 +279,12 @@ class _Names:
         k = cutoff(self._value(node.k)).clip(0, MAX_DOCUMENTS).cast(pl.Int64)
         return reduced(terms.head(k).list, node.how)
 
-    def _part(self, node: Elements, start: int, stop: int, *, depth: int | None) -> pl.Expr:
+    def _part(self, node: Elements, start: int, stop: int) -> pl.Expr:
         """Return the sum of a term between two ranks."""
         terms = pl.col(self.names[node]).list
         if stop - start == 1:
             return terms.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
-        whole = start == 0 and stop == depth  # rankings end at the largest cutoff
+        whole = start == 0 and stop == self.needs.depth  # rankings end at the largest cutoff
         return reduced(terms if whole else terms.slice(start, stop - start).list, "sum")
 
 

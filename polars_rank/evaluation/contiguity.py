@@ -24,7 +24,7 @@ from polars_rank.frames.layouts import falls, is_large_scan, sorted_by
 from polars_rank.frames.tables import number_column, own_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from polars_rank.columns import Columns
 
@@ -103,7 +103,7 @@ class Keys(NamedTuple):
         # The number tells apart rows of different executions of the plan.
         numbered = rows.with_row_index(ROW).with_columns(run_number().alias(RUN))
         return (
-            numbered.map_batches(self.neighbors(), validate_output_schema=False, streamable=True)
+            numbered.map_batches(Neighbors(self), validate_output_schema=False, streamable=True)
             .drop(ROW, RUN, *([] if self.number is None else [_KEYS]))
             .set_sorted(self.group)
         )
@@ -122,42 +122,13 @@ class Keys(NamedTuple):
         lists = self.rows(log, [values]).group_by(self.group, maintain_order=True).agg(values)
         return lists.select(*self.named, values).set_sorted([*self.names])
 
-    def neighbors(self) -> Neighbors:
-        """Return the function that compares each row with the previous row."""
-        names = [*self.names.values()]
-        if self.number is None:
-            return Neighbors(_falls, self.names, names)
-        changed = (pl.col(_KEYS) != key_hash(self.names)).fill_null(value=True)
-        return Neighbors(_strays, self.names, [*names, _RANKING, _KEYS], changed)
-
-
-def _falls(rows: pl.DataFrame, before: pl.DataFrame) -> pl.Series:
-    """Return whether the keys of rows are lower than those of the previous rows."""
-    return falls([*zip(rows.iter_columns(), before.iter_columns(), strict=True)])
-
-
-def _strays(rows: pl.DataFrame, before: pl.DataFrame) -> pl.Series:
-    """Return whether rows do not continue the numbers of rankings, or have other keys."""
-    number, previous = rows[_RANKING], before[_RANKING]
-    return (number < previous) | ((number == previous) & (rows[_KEYS] != before[_KEYS]))
-
 
 class Neighbors:
     """Compares each row of a plan with the previous row, in batches that arrive in any order."""
 
-    def __init__(
-        self,
-        strays: Callable[[pl.DataFrame, pl.DataFrame], pl.Series],
-        keys: Mapping[str, str],
-        names: list[str],
-        changed: pl.Expr | None = None,
-    ) -> None:
-        #: Whether rows are out of order, given the previous rows, and whether the keys of a row
-        #: changed after it was numbered.
-        self.strays = strays
-        self.changed = changed
+    def __init__(self, keys: Keys) -> None:
         self.keys = keys
-        self.names = names
+        self.names = [*keys.names.values(), *([] if keys.number is None else [_RANKING, _KEYS])]
         #: Rows at the boundaries of batches, by execution and row number: the first row of a batch
         #: or the last row of the previous batch, whichever arrives first, until the other arrives.
         self.ends: dict[tuple[int, int], pl.DataFrame] = {}
@@ -185,22 +156,23 @@ class Neighbors:
 
     def compare(self, rows: pl.DataFrame) -> None:
         """Raise `DataError` for a row that cannot follow the previous row."""
-        strays = self.strays(rows[1:], rows[:-1])
-        others = rows.clear() if self.changed is None else rows.filter(self.changed)
-        changed = not others.is_empty()
-        if not changed and not strays.any():
+        after, before, changed = rows[1:], rows[:-1], rows.clear()
+        if self.keys.number is None:
+            strays = falls([*zip(after.iter_columns(), before.iter_columns(), strict=True)])
+        else:  # rows that do not continue the numbers of rankings, or have other keys
+            number, previous = after[_RANKING], before[_RANKING]
+            strays = (number < previous) | ((number == previous) & (after[_KEYS] != before[_KEYS]))
+            has_changed = pl.col(_KEYS) != key_hash(self.keys.names)
+            changed = rows.filter(has_changed.fill_null(value=True))
+        if changed.is_empty() and not strays.any():
             return
-        stray = (others if changed else rows[1:].filter(strays)).row(0, named=True)
-        where = {name: stray[own] for name, own in self.keys.items()}
+        stray = pl.concat([changed, after.filter(strays)]).row(0, named=True)
+        where = {name: stray[own] for name, own in self.keys.names.items()}
         remedy = f"drop the columns that begin with {OWN!r} and sort by the keys"
         message = (
             "the rows are not in the order that scan_log or set_sorted declared, so the rows of a "
-            "ranking may not be adjacent; scan all files in one scan_log, or "
-            f"{remedy}; in the ranking {where}"
+            "ranking may not be adjacent; scan all files in one scan_log, or"
+            if changed.is_empty()
+            else f"the keys {[*self.keys.names]} have changed since scan_log numbered the rankings;"
         )
-        if changed:
-            message = (
-                f"the keys {[*self.keys]} have changed since scan_log numbered the rankings; "
-                f"{remedy}; in the ranking {where}"
-            )
-        raise DataError(message)
+        raise DataError(f"{message} {remedy}; in the ranking {where}")

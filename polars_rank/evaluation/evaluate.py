@@ -11,7 +11,6 @@ import polars as pl
 from polars import selectors
 
 from polars_rank._params import OWN, Names
-from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.definitions import Definition
@@ -134,8 +133,6 @@ def evaluate(
     )  # fmt: skip
     log.check_names(["queries"])
     means = Means.of(log)
-    if getattr(source_of_rows(frame, []), "checks_ids", False):
-        means = means._replace(checks_ids=False)
 
     def add_up(part: pl.LazyFrame) -> pl.LazyFrame:
         rankings = plan.per_query(log.on(part))

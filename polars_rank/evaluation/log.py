@@ -145,7 +145,8 @@ class Log:
             "run": run, "by": by, "query": query, "doc": doc, "score": score,
             "position": position, "label": label, "keep": keep, "weight": weight,
         }  # fmt: skip
-        optional = (RUN, "doc", *([] if _reads_labels(definitions) else ["label"]))
+        reads_labels = not definitions or any(each.reads_labels for each in definitions)
+        optional = (RUN, "doc", *([] if reads_labels else ["label"]))
         return cls.find(
             frame, given, optional=optional, ordering=Ordering.of(own), definitions=definitions,
             conventions=own, progress=progress,
@@ -171,11 +172,6 @@ class Log:
             return self
         table, columns = Columns.read(frame, self.given, optional=(RUN, "doc", "label"))
         return replace(self, table=with_known_runs(table, columns), columns=columns, source=frame)
-
-    @property
-    def reads_labels(self) -> bool:
-        """Whether a metric or a convention reads labels."""
-        return _reads_labels(self.definitions)
 
     @property
     def breaks_ties_by_id(self) -> bool:
@@ -335,10 +331,6 @@ def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> Columns:
         check_single(schema, parameter, options.get(parameter, parameter))
     given = {role: options[role] for role in ("by", "run", "query") if role in options}
     return Columns.find(schema, {"run": RUN, **given})
-
-
-def _reads_labels(definitions: Sequence[Definition]) -> bool:
-    return not definitions or any(each.reads_labels for each in definitions)
 
 
 def _rankings(

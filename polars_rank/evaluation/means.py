@@ -6,21 +6,21 @@ computed from the merged sums. A log on one machine is one part; Spark has one p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank._polars import run_number
+from polars_rank._polars import run_number, source_of_rows
 from polars_rank.checks import Check, failed, raise_failed, with_check
-from polars_rank.conventions import QuerySet, Undefined
+from polars_rank.conventions import QuerySet
 from polars_rank.definitions import Definition
 from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warning
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
-from polars_rank.metrics.metric import Aggregate, Metric
+from polars_rank.metrics.metric import Metric
 
 _ROW, _EXECUTION = OWN + "row", OWN + "execution of the plan"
 
@@ -39,10 +39,8 @@ COUNTED = {
 }
 
 
-#: Numbers of rankings with judged, with retrieved, and with judged retrieved documents, and whether
-#: no document has a label.
+#: Numbers of rankings with judged, with retrieved, and with judged retrieved documents.
 _COUNTS = [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum(), pl.col(MATCHED).sum()]
-_NO_LABELS = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
 
 
 class Means(NamedTuple):
@@ -53,11 +51,8 @@ class Means(NamedTuple):
 
     log: Log
     sums: Sequence[MetricSum]
-    runs: Sequence[str]
-    #: The column of labels in messages, if metrics read it.
-    label: str | None
-    #: Whether to warn if no retrieved document is judged.
-    checks_ids: bool = True
+    #: Whether to warn about missing labels and about runs with different queries.
+    warns: bool = True
 
     @classmethod
     def of(cls, log: Log) -> Means:
@@ -68,25 +63,7 @@ class Means(NamedTuple):
                     f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
                     f"such as a sum; found {column.metric}"
                 )
-        query_set = log.conventions.query_set
-        sums = [MetricSum.of(each, query_set, log.weight) for each in log.definitions]
-        label = repr(log.given["label"]) if log.reads_labels else None
-        return cls(log, sums, log.runs, label)
-
-    @property
-    def by(self) -> Sequence[str]:
-        """The columns of groups."""
-        return self.log.columns.by
-
-    @property
-    def query_set(self) -> QuerySet:
-        """The rankings that count."""
-        return self.log.conventions.query_set
-
-    @property
-    def tied(self) -> bool:
-        """Whether the rankings have the column `TIED`."""
-        return self.log.breaks_ties_by_id
+        return cls(log, [MetricSum.of(each, log) for each in log.definitions])
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if the values of a user's expression have no mean.
@@ -94,106 +71,108 @@ class Means(NamedTuple):
         `names` maps columns to the names of metrics in errors. Default: all columns, under their
         own names.
         """
-        names = {each.name: each.name for each in self.sums} if names is None else names
-        own = [each for each in self.sums if not each.is_number and each.name in names]
+        own = [each.name for each in self.log.definitions if not isinstance(each.metric, Metric)]
         schema = rankings.collect_schema() if own else {}
-        for each in own:
-            dtype = schema[each.name]
+        for name, shown in (dict(zip(own, own, strict=True)) if names is None else names).items():
+            dtype = schema[name] if name in own else pl.Float64()
             summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
-            if not summable and (each.weighted or not dtype.is_temporal()):
+            if not summable and (self.log.weight is not None or not dtype.is_temporal()):
                 raise SchemaError(
-                    f"metric {names[each.name]!r} must be numeric to have a mean; found {dtype}; "
+                    f"metric {shown!r} must be numeric to have a mean; found {dtype}; "
                     "cast it to Float64, or use per_query"
                 )
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over a part of the rankings."""
-        queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
-        counts = [queries.alias("queries"), *_COUNTS]
-        if self.tied:
-            counts.append(pl.col(TIED).min())
+        query_set = self.log.conventions.query_set
+        queries = pl.len() if query_set == "all" else COUNTED[query_set].sum()
         sums = [each for metric in self.sums for each in metric.sums]
         terms = [each for metric in self.sums for each in metric.terms]
-        return grouped(rankings.with_columns(terms), self.by, [*counts, *sums])
+        values = [queries.alias("queries"), *_COUNTS, *self._tied, *sums]
+        return grouped(rankings.with_columns(terms), self.log.columns.by, values)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
         names = ["queries", JUDGED, RETRIEVED, MATCHED]
         sums = [each for metric in self.sums for each in metric.merge()]
-        tied = [pl.col(TIED).min()] if self.tied else []
-        return grouped(parts, self.by, [pl.col(names).sum(), *tied, *sums])
+        return grouped(parts, self.log.columns.by, [pl.col(names).sum(), *self._tied, *sums])
+
+    @property
+    def _tied(self) -> list[pl.Expr]:
+        return [pl.col(TIED).min()] if self.log.breaks_ties_by_id else []
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means from the sums over all rankings, sorted by group."""
-        counts = [pl.col("queries")]
-        if self.query_set != "all":
-            counts += [
-                pl.col(JUDGED).alias("queries_judged"), pl.col(RETRIEVED).alias("queries_retrieved")
-            ]  # fmt: skip
-        values = [metric.mean for metric in self.sums]
-        checks = self._checks
-        if not checks:
-            return sums.select(*self.by, *counts, *values)
-        keys = {name: name for name in (*self.by, "queries")}
-        table = sums.select(*self.by, *counts, *values, failed(checks, "group"))
-        return raise_failed(table, checks, keys=keys)
+        by, checks = self.log.columns.by, self._checks
+        counts = {"queries": "queries"}
+        if self.log.conventions.query_set != "all":
+            counts |= {"queries_judged": JUDGED, "queries_retrieved": RETRIEVED}
+        columns = [pl.col(own).alias(name) for name, own in counts.items()]
+        means = [metric.mean for metric in self.sums]
+        table = sums.select(*by, *columns, *means, failed(checks, "group"))
+        return raise_failed(table, checks, keys={name: name for name in (*by, "queries")})
 
     @property
     def _checks(self) -> list[Check]:
         """The checks of groups."""
-        checks = []
-        if self.by:
+        log, checks, by = self.log, [], self.log.columns.by
+        query_set, runs = log.conventions.query_set, log.runs if self.warns else []
+        if by:
             message = (
-                f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
+                f"{', '.join(map(repr, by))} (`by`) is null for judged documents that were "
                 "not retrieved, so that they belong to no group; pr.join_judgments(rankings, "
                 "judgments) adds the judged documents to each group, or fill the column in for all "
                 "rows of a query"
             )
-            checks.append(Check("group", self._stray, message))
-        if self.label is not None:
+            unknown = pl.any_horizontal(pl.col(name).is_null() for name in by)
+            stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
+            checks.append(Check("group", stray, message))
+        if self.warns and any(each.reads_labels for each in log.definitions):
+            label = repr(log.given["label"])
             message = (
-                f"no document has a label (column {self.label}), so metrics are 0 or undefined; "
+                f"no document has a label (column {label}), so metrics are 0 or undefined; "
                 "check that the labels were joined by the right keys"
             )
-            checks += [Check("group", _NO_LABELS, message, warns=True), *self._undefined_checks]
-        if self.label is not None and self.checks_ids:
+            no_labels = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
+            checks.append(Check("group", no_labels, message, warns=True))
+            checks += self._undefined_checks(label)
             message = (
-                f"no retrieved document has a label (column {self.label}), although other "
+                f"no retrieved document has a label (column {label}), although other "
                 "documents have one; check that the ids of rankings and judgments match"
             )
             judged, retrieved, matched = (
-                self._of_groups(pl.col(name), pl.Expr.sum, self.runs)
+                self._of_groups(pl.col(name), pl.Expr.sum, runs)
                 for name in (JUDGED, RETRIEVED, MATCHED)
             )
             unmatched = (judged > 0) & (retrieved > 0) & (matched == 0)
-            checks.append(Check("group", unmatched, message, warns=True))
-        if self.runs and self.query_set in _WITH_EMPTY:
+            if not getattr(source_of_rows(log.table, []), "checks_ids", False):
+                checks.append(Check("group", unmatched, message, warns=True))
+        if runs and query_set in _WITH_EMPTY:
             queries, retrieved = (
-                self._of_groups(pl.col(name).cast(pl.Int64), pl.Expr.sum, self.runs)
+                self._of_groups(pl.col(name).cast(pl.Int64), pl.Expr.sum, runs)
                 for name in ("queries", RETRIEVED)
             )
             checks.append(Check("group", 2 * retrieved < queries, _EMPTY, warns=True))
-        if self.tied:
+        if log.breaks_ties_by_id:
             message = (
                 "in each ranking, all documents have the same score, so their ids decide the order "
                 "and the values of metrics; check the scores, or pass ties='expected' for the mean "
                 "over all orders"
             )
-            tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
+            tied = self._of_groups(pl.col(TIED), pl.Expr.min, runs)
             checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
-        if self.runs:
-            given = self.log.given
-            score = given["position"] or given["score"]
-            needed = given["label"] if self.query_set == "judged" else score
+        if runs:
+            score = log.given["position"] or log.given["score"]
+            needed = log.given["label"] if query_set == "judged" else score
             column = pl.col(needed.removeprefix("-")) if isinstance(needed, str) else needed
             counted = f"log.drop_nulls({column.meta.root_names()})"
-            counted = "log" if self.query_set == "all" else counted
-            others = [name for name in self.by if name not in self.runs]
-            query = [*others, *self.log.columns.query]
+            counted = "log" if query_set == "all" else counted
+            others = [name for name in by if name not in runs]
+            query = [*others, *log.columns.query]
             different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)
             message = (
                 "the runs were evaluated on different numbers of queries; to keep the queries that "
-                f"all runs have, pass {of_all_runs('log', counted, self.runs, query)}"
+                f"all runs have, pass {of_all_runs('log', counted, runs, query)}"
             )
             checks.append(Check("group", different > 1, message, warns=True))
         return checks
@@ -202,70 +181,53 @@ class Means(NamedTuple):
         self, value: pl.Expr, aggregate: Callable[[pl.Expr], pl.Expr], same: Sequence[str]
     ) -> pl.Expr:
         """Return an aggregate of the groups that have the same values in some columns of `by`."""
-        if {*self.by} <= {*same}:  # one row; an aggregate would need another pass over it
+        if {*self.log.columns.by} <= {
+            *same
+        }:  # one row; an aggregate would need another pass over it
             return value
         return aggregate(value).over(same) if same else aggregate(value)
 
-    @property
-    def _undefined_checks(self) -> list[Check]:
-        """The checks that metrics whose undefined values are replaced are defined somewhere."""
+    def _undefined_checks(self, label: str) -> Iterator[Check]:
+        """Yield the checks that metrics are defined somewhere if undefined values are replaced."""
         queries = self._of_groups(pl.col("queries"), pl.Expr.sum, [])
-        checks = []
-        for each in self.sums:
+        for metric, each in zip(self.sums, self.log.definitions, strict=True):
             if isinstance(each.counts_as, float):
-                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, [])
-                reason = "" if each.undefined_if is None else f": {each.undefined_if}"
+                nulls = self._of_groups(metric.columns[2], pl.Expr.sum, [])
+                leaf = each.metric.definition if isinstance(each.metric, Metric) else None
+                reason = "" if leaf is None or leaf.undefined is None else f": {leaf.undefined}"
                 message = (
                     f"metric {each.name!r} is undefined for all rankings{reason}; each counts as "
-                    f"{each.counts_as:g} (`undefined`); check the labels (column {self.label}), or "
+                    f"{each.counts_as:g} (`undefined`); check the labels (column {label}), or "
                     "pass `rel`"
                 )
                 nowhere = (nulls == queries) & (queries > 0)
-                checks.append(Check("group", nowhere, message, warns=True))
-        return checks
-
-    @property
-    def _stray(self) -> pl.Expr:
-        """Whether a group has judged documents only, and lacks a value of `by`."""
-        unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
-        return unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
+                yield Check("group", nowhere, message, warns=True)
 
 
 class MetricSum(NamedTuple):
     """The sum of one metric over rankings: mean or total, weight, and number of nulls."""
 
-    name: str
-    aggregate: Aggregate
+    #: Whether the result is a total.
+    is_total: bool
     #: Columns that are added up. Aggregations would compute what they share more than once.
     terms: Sequence[pl.Expr]
-    #: Aggregations of the rankings of a part.
+    #: Aggregations of the rankings of a part: the value, its weight, and the number of nulls.
     sums: Sequence[pl.Expr]
-    #: Names of these aggregations: the value, its weight, and the number of nulls.
-    columns: Sequence[str]
     #: The result, a mean or a total, as an expression over these columns.
     mean: pl.Expr
-    #: The value of undefined rankings, or "skip" or "null".
-    counts_as: float | Undefined
-    weighted: bool
-    #: Whether the values are known to be numbers.
-    is_number: bool
-    #: When the metric is undefined, in words.
-    undefined_if: str | None = None
 
     @classmethod
-    def of(cls, definition: Definition, query_set: QuerySet, weight: str | None) -> MetricSum:
-        """Return the sum of a metric."""
-        name, undefined = definition.name, definition.counts_as
+    def of(cls, definition: Definition, log: Log) -> MetricSum:
+        """Return the sum of a metric of a log."""
+        name, undefined, weight = definition.name, definition.counts_as, log.weight
         is_metric = isinstance(definition.metric, Metric)
         aggregate = definition.conventions.aggregate(definition.metric)
-        function = definition.metric.definition if isinstance(definition.metric, Metric) else None
-        reason = None if function is None else function.undefined
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         is_exact = is_metric and aggregate != "sum"
         if isinstance(undefined, float) and not (is_exact and undefined == 0 and weights is None):
             values = values.fill_null(undefined)  # a sum skips nulls, so they may count as 0
         summed = values if weights is None else values * weights
-        counted = partial(_counted, query_set)
+        counted = partial(_counted, log.conventions.query_set)
         columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls", "coarse", "rest")]
         terms = _named(columns[3:], *_split(summed)) if is_exact else []
         total = _sum(*map(counted, map(pl.col, columns[3:]))) if is_exact else counted(summed).sum()
@@ -281,17 +243,18 @@ class MetricSum(NamedTuple):
         mean, nulls = pl.col(columns[0]), pl.col(columns[2])
         mean = mean.exp() if aggregate == "geometric" else mean
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
-        return cls(
-            name, aggregate, terms, sums, columns[:3], mean.alias(name), undefined,
-            weighted=weights is not None, is_number=is_metric, undefined_if=reason,
-        )  # fmt: skip
+        return cls(aggregate == "sum", terms, sums, mean.alias(name))
+
+    @property
+    def columns(self) -> list[pl.Expr]:
+        """The columns with the results of `sums`."""
+        return [pl.col(each.meta.output_name()) for each in self.sums]
 
     def merge(self) -> list[pl.Expr]:
         """Return aggregations of the sums of several parts."""
-        value, weight, nulls = map(pl.col, self.columns)
-        is_sum = self.aggregate == "sum"
-        total = value.sum() if is_sum else ratio((value * weight).sum(), weight.sum())
-        return _named(self.columns, total, weight.sum(), nulls.sum())
+        value, weight, nulls = self.columns
+        total = value.sum() if self.is_total else ratio((value * weight).sum(), weight.sum())
+        return [total, weight.sum(), nulls.sum()]
 
 
 def _split(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:

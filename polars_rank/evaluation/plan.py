@@ -28,7 +28,7 @@ from polars_rank.evaluation.by_columns import (
     REPEATED,
     ROW,
     ColumnStages,
-    by_columns,
+    Positions,
     columns_are_faster,
     table_of_positions,
 )
@@ -117,9 +117,10 @@ def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFr
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
         if lengths is not None and columns_are_faster(lengths) and key is not None:
-            positions = by_columns(values, lengths.longest, log)
-            return _by_columns(log, positions, key, facts)
-        return _by_rows(log, by_rows(values, log), facts)
+            stages = Positions(values, lengths.longest, log).stages()
+            return _by_columns(log, stages, key, facts)
+        rows = by_rows((*values,), ordering.rel, whole_labels=log.whole_labels)
+        return _by_rows(log, rows, facts)
 
     result, keys = table(lengths), log.columns.keys
     frame = None if lengths is not None or key is None else frame_of(log.table, keys)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial, wraps
 from inspect import signature
 from os import PathLike, fspath
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import polars as pl
@@ -261,16 +261,6 @@ _READERS = {
     ".run": "pr.scan_run",
     ".qrels": "pr.scan_judgments",
 }
-
-
-def is_path(text: str) -> bool:
-    """Return whether a string is a path: of an existing file, or with a known ending."""
-    if PurePath(text).suffix.lower() in {".parquet", *_READERS}:
-        return True
-    try:
-        return Path(text).exists()
-    except (OSError, ValueError):  # too long for a path, or with a null character
-        return False
 
 
 def _remedy(value: object) -> str:

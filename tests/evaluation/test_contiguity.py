@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polars.io.plugins import register_io_source
 from polars_rank.columns import Columns
 from polars_rank.datasets import search_log
-from polars_rank.evaluation.contiguity import ROW, RUN, Keys
+from polars_rank.evaluation.contiguity import ROW, RUN, Keys, Neighbors
 
 
 ENGINES = ("streaming", "in-memory")
@@ -100,7 +100,7 @@ def test_batches_of_two_runs_are_not_neighbors() -> None:
     keys = Keys.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
     rows = rows_of([5, 6, 1, 2]).select(key_columns(keys)).with_row_index(ROW)
     first, second = (rows[part].with_columns(pl.lit(run).alias(RUN)) for run, part in _HALVES)
-    check = keys.neighbors()
+    check = Neighbors(keys)
     check(first)
     check(second)
     with pytest.raises(pr.errors.DataError, match=LATER):
@@ -147,7 +147,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
     order.shuffle(parts)
 
     def falls(batches: list[pl.DataFrame]) -> bool:
-        check = keys.neighbors()
+        check = Neighbors(keys)
         try:
             for batch in batches:
                 check(batch)
@@ -169,7 +169,7 @@ def test_little_is_kept_of_what_has_passed() -> None:
     log = rows_of([*range(500)])
     keys = Keys.of(Columns(("query",), (), None, "", "", log.schema))
     rows = log.select(key_columns(keys)).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
-    check = keys.neighbors()
+    check = Neighbors(keys)
     for start in range(0, 500, 10):
         check(rows[start : start + 10])
     assert [each.height for each in check.ends.values()] == [1]
