@@ -134,7 +134,7 @@ def scan_log(
         Memory for sorting shuffled logs, such as "2GB". A number is in bytes. Default: 500 MB, or a
         quarter of the machine's memory if that is less. More memory saves temporary files, and
         little time. Temporary files are in `tempfile.gettempdir()` and are removed when the
-        evaluation ends, or by the next process if this one is killed.
+        evaluation ends.
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
         store: keys, the region, and timeouts, such as "read_timeout".
