@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, free, is_number, one_of
-from polars_rank.checks import Check, failed, raise_failed, refuse
+from polars_rank._params import OWN, is_number, one_of
+from polars_rank.checks import Check, checks_of, failed, raise_failed
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.log_checks import row_checks
@@ -28,8 +29,6 @@ _SPAN_START, _SPAN_END, _SPAN_LABEL = (OWN + f"span {each}" for each in ("start"
 #: The starts of the parts of a chunk and of a span that those before it do not have.
 _CHUNK_REST, _SPAN_REST = OWN + "rest of the chunk", OWN + "rest of the span"
 _COVERED, _EVERY, _SEEN, _ALL = (OWN + each for each in ("covered", "every", "seen", "all"))
-#: Between these positions, the length of a chunk or of a span is an Int64.
-_FURTHEST = 2**62
 #: The columns of characters.
 _CHARACTERS = ("character_recall", "character_precision", "chunk_precision", "character_iou")
 
@@ -208,18 +207,19 @@ def join_spans(
             raise SchemaError(
                 f"`retrieved` already has a column {name!r}, which join_spans adds; rename it"
             )
-    free(columns.keys, added)
     types = key_types(left_schema, right_schema, keys, ("`retrieved`", "`gold`"))
+    types |= dict.fromkeys(places, pl.Int64())
     left, right = cast_keys(left, types), cast_keys(right, types)
 
-    spans = _spans(right, keys, places, label)
+    spans = _spans(right, queries, doc, places, label)
     if of == "chunk" or characters:
         spans = _with_rest(spans, [*keys, _IS_RELEVANT], (_SPAN_START, _SPAN_END), _SPAN_REST)
         spans = spans.sort(_SPAN)
     spans = spans.cache()
-    checks = _checks(columns._replace(label=score, label_parameter="score"), places)
+    checks = row_checks(columns._replace(label=score, label_parameter="score"))
+    checks += _checks(doc, places, score, "score")
     chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
-    chunks = _as_int64(raise_failed(chunks, checks, log=retrieved), places).cache()
+    chunks = raise_failed(chunks, checks, log=left).cache()
     parts = chunks.select(_CHUNK, *groups, *keys, *places)
     if characters:
         parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
@@ -307,63 +307,32 @@ def _check_places(schema: pl.Schema, places: Sequence[str], table: str) -> None:
             )
 
 
-def _checks(columns: Columns, places: Sequence[str]) -> list[Check]:
-    """Return the checks of the rows of chunks."""
+def _checks(doc: str, places: Sequence[str], number: str, parameter: str) -> list[Check]:
+    """Return the checks of the places and of the scores or labels of chunks and spans."""
     start, end = map(col, places)
-    is_chunk = columns.is_document
-    needed = f"column {columns.score!r} (`score`) has nulls; drop chunks that were not retrieved"
-    return [
-        *row_checks(columns),
-        Check("row", is_chunk & col(columns.score).is_null(), needed),
-        Check("row", is_chunk & (start.is_null() | end.is_null()), _null_places(places)),
-        Check("row", start > end, f"{places[0]!r} (`start`) is after {places[1]!r} (`end`)"),
-        Check("row", _is_far(places), _far_places(places)),
-    ]
-
-
-def _is_far(places: Sequence[str]) -> pl.Expr:
-    """Return whether a length may exceed Int64; a start is not after its end."""
-    return (col(places[0]) <= -_FURTHEST) | (col(places[1]) >= _FURTHEST)
-
-
-def _far_places(places: Sequence[str]) -> str:
-    return (
-        f"{places[0]!r} (`start`) or {places[1]!r} (`end`) is not between -2^62 and 2^62; count "
-        "from the start of the document"
-    )
-
-
-def _as_int64(table: pl.LazyFrame, places: Sequence[str]) -> pl.LazyFrame:
-    return cast_keys(table, dict.fromkeys(places, pl.Int64()))
-
-
-def _null_places(places: Sequence[str]) -> str:
-    return f"{places[0]!r} (`start`) or {places[1]!r} (`end`) has nulls; fill them in"
+    has_document = col(doc).is_not_null()
+    is_finite = col(number).cast(pl.Float64).is_finite().fill_null(value=False)
+    first, last = f"{places[0]!r} (`start`)", f"{places[1]!r} (`end`)"
+    problems = {
+        f"{first} or {last} has nulls; fill them in": start.is_null() | end.is_null(),
+        f"{first} is after {last}": start > end,
+        f"column {number!r} (`{parameter}`) has nulls or NaN; drop these rows": ~is_finite,
+    }
+    return checks_of("row", {text: has_document & invalid for text, invalid in problems.items()})
 
 
 def _spans(
-    gold: pl.LazyFrame, keys: Sequence[str], places: Sequence[str], label: str
+    gold: pl.LazyFrame, queries: Sequence[str], doc: str, places: Sequence[str], label: str
 ) -> pl.LazyFrame:
     """Return each span once, with the number of its row; collecting the result checks spans."""
-    start, end = map(col, places)
-    is_span = col(keys[-1]).is_not_null()
-    problems = {
-        **{f"column {name!r} (`query`) has nulls": col(name).is_null() for name in keys[:-1]},
-        _null_places(places): is_span & (start.is_null() | end.is_null()),
-        f"column {label!r} (`label`) has nulls or NaN; give each span a label": (
-            is_span & ~col(label).cast(pl.Float64).is_finite().fill_null(value=False)
-        ),
-        "spans are empty, or start after their end": start >= end,
-        _far_places(places): _is_far(places),
-    }
-
-    def checked(spans: pl.DataFrame) -> pl.DataFrame:
-        for problem, invalid in problems.items():
-            refuse(spans, invalid, f"`gold`: {problem}", "correct these rows, or drop them")
-        return judged_once(spans, keys=[*keys, *places], label=label, table="`gold`", what="span")
-
-    spans = gold.select(*keys, *places, label).with_row_index(_SPAN).map_batches(checked)
-    spans = _as_int64(spans, places)
+    problems = {f"column {name!r} (`query`) has nulls": col(name).is_null() for name in queries}
+    problems["spans are empty; drop these rows"] = col(places[0]) == col(places[1])
+    checks = [*_checks(doc, places, label, "label"), *checks_of("row", problems)]
+    checks = [check._replace(message=f"`gold`: {check.message}") for check in checks]
+    keys = [*queries, doc, *places]
+    spans = gold.select(*keys, label).with_row_index(_SPAN).with_columns(failed(checks, "row"))
+    unique = partial(judged_once, keys=keys, label=label, table="`gold`", what="span")
+    spans = raise_failed(spans, checks, log=gold).map_batches(unique)
     return spans.rename({places[0]: _SPAN_START, places[1]: _SPAN_END, label: _SPAN_LABEL})
 
 
@@ -384,11 +353,6 @@ def _with_rest(
 def _shared(places: Sequence[str], start: str, of_span: str) -> pl.Expr:
     """Return the number of characters that a chunk and a span share, given their starts."""
     return (pl.min_horizontal(places[1], _SPAN_END) - pl.max_horizontal(start, of_span)).clip(0)
-
-
-def _total(lengths: pl.Expr) -> pl.Expr:
-    """Return the sum of the lengths above 0, which may exceed Int64."""
-    return lengths.clip(0).cast(pl.Float64).sum()
 
 
 def _identified(doc: str, start: str, end: str, places: Sequence[str]) -> pl.Expr:
@@ -430,17 +394,17 @@ def _with_characters(
     start, end = map(col, places)
     ranking = [*groups, *queries]
     retrieved = parts.group_by(ranking).agg(
-        _total(end - start).alias(_ALL), _total(end - col(_CHUNK_REST)).alias(_EVERY)
+        (end - start).sum().alias(_ALL), (end - col(_CHUNK_REST)).clip(0).sum().alias(_EVERY)
     )
     sizes = (
         spans.filter(_IS_RELEVANT)
         .group_by(queries)
-        .agg(_total(col(_SPAN_END) - col(_SPAN_REST)).alias(_SEEN))
+        .agg((col(_SPAN_END) - col(_SPAN_REST)).clip(0).sum().alias(_SEEN))
     )
     both = (
         pairs.filter(_IS_RELEVANT)
         .group_by(ranking)
-        .agg(_total(_shared(places, _CHUNK_REST, _SPAN_REST)).alias(_COVERED))
+        .agg(_shared(places, _CHUNK_REST, _SPAN_REST).sum().alias(_COVERED))
     )
     for keys, sums in ((ranking, retrieved), (queries, sizes), (ranking, both)):
         table = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
