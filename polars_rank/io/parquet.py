@@ -213,27 +213,18 @@ def scanned_log(
 def _seem_short(source: Source, keys: list[str]) -> bool:
     """Return whether the rankings of a shuffled log seem short, judged by its first rows.
 
-    If the first rows are a share s of all rows, they contain two given rows with probability s^2,
-    and three given rows with probability s^3. The numbers of pairs and of triples of rows from one
-    ranking therefore estimate the length of rankings, as a mean over rows and as a mean over pairs.
-    If lengths differ, the mean over pairs is higher than the mean over rows, and the mean over
-    rankings is lower.
+    If the first rows are a share s of all rows, they contain two given rows with probability s^2.
+    The number of pairs of rows from one ranking therefore estimates the mean length of rankings
+    over rows, which is at least the mean over rankings.
     """
     share = min(1, GLIMPSE_ROWS / max(1, source.rows))
-    number = pl.len().cast(pl.Float64)
-    counts = source.log.head(GLIMPSE_ROWS).group_by(keys).agg(number.alias(OWN + "rows"))
-    rows = pl.col(OWN + "rows")
-    pairs, triples = (
-        counts.select(pairs=rows * (rows - 1) / 2, triples=rows * (rows - 1) * (rows - 2) / 6)
-        .sum()
-        .collect(engine="streaming")
-        .row(0)
+    rows = pl.len().cast(pl.Float64)
+    pairs = (
+        source.log.head(GLIMPSE_ROWS).group_by(keys).agg((rows * (rows - 1)).alias(OWN + "pairs"))
     )
-    of_row = 1 + 2 * pairs / share**2 / max(1, source.rows)
-    of_pair = 2 + 3 * triples / share / max(1, pairs)
-    mean = of_row**2 / max(of_row, of_pair)
-    rankings = int(source.rows / mean)
-    return columns_are_faster(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
+    number = pairs.select(pl.col(OWN + "pairs").sum()).collect(engine="streaming").item()
+    mean = 1 + number / share**2 / max(1, source.rows)
+    return columns_are_faster(Lengths(keys, source.rows, int(source.rows / mean), round(mean)))
 
 
 def _scan(
