@@ -30,9 +30,9 @@ from polars_rank.errors import ArgumentError, DataError, SourceError
 from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Lengths, counted, inspect_rows
-from polars_rank.frames.stores import check_options, scan_store, store_error
+from polars_rank.frames.stores import check_options, store_error
 from polars_rank.frames.tables import number_column, unreadable
-from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
+from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files
 from polars_rank.io.inputs import first_names, origin
 from polars_rank.io.lines import Paths
 from polars_rank.io.outputs import temporary_folder, write_problem
@@ -268,9 +268,12 @@ def _scan(
         batches = (part for batch in rankings for part in batch.iter_slices(size))
         yield from requested(batches, columns, predicate, n_rows)
 
+    name = (
+        f"LOG{'' if is_sorted else ', RANKING BY RANKING'} {', '.join(first_names(source.names))}"
+    )
     scan = scan_of_files(
         read, source.names, rows=source.rows if found == "sorted" else None, lengths=lengths,
-        schema=schema, explain_name=f"LOG{'' if is_sorted else ', RANKING BY RANKING'} {source}",
+        schema=schema, explain_name=name,
     )  # fmt: skip
     return scan.set_sorted(keys) if is_sorted else NumberedRows.of(scan)
 
@@ -351,6 +354,7 @@ class Source:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]], options: Mapping[str, Any]) -> None:
         self.files = find_files(paths)
+        self.names = self.files.names
         #: Sizes in bytes and times of the last change in nanoseconds; none for URLs.
         self.stamps = {} if self.files.remote else {name: _stamp(name) for name in self.names}
         #: Options of `scan_parquet` for one file.
@@ -361,16 +365,7 @@ class Source:
             stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
             self.log = log.drop(stale) if stale else log
             self.schema = self.log.collect_schema()
-            self.rows = _count(self.log)
-
-    def __str__(self) -> str:
-        """Return the names of the first files."""
-        return ", ".join(first_names(self.names))
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the files."""
-        return self.files.names
+            self.rows = self.count(self.log)
 
     def batches(
         self, plan: pl.LazyFrame, size: int, rows: int | None = None
@@ -398,7 +393,8 @@ class Source:
     def count(self, plan: pl.LazyFrame) -> int:
         """Return the number of rows of a plan over the log."""
         with self.unchanged():
-            return _count(plan)
+            rows: int = plan.select(pl.len()).collect(engine="streaming").item()
+        return rows
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -433,11 +429,7 @@ class Source:
         self._check_stamps()
         for file in self.names:
             try:
-                scan = (
-                    scan_store([file], self.options)
-                    if self.files.remote
-                    else pl.scan_parquet(file, glob=False, **self.options)
-                )
+                scan = scan_files(Files([file], self.files.remote), self.options)
                 scan.select(cs.all().count()).collect(engine="streaming")
             except DAMAGE as error:
                 return damaged(file, error)
@@ -459,8 +451,3 @@ def _stamp(file: str) -> tuple[int, int]:
             f"cannot read '{origin(file)}': {error.strerror}; check that it still exists"
         ) from error
     return status.st_size, status.st_mtime_ns
-
-
-def _count(plan: pl.LazyFrame) -> int:
-    rows: int = plan.select(pl.len()).collect(engine="streaming").item()
-    return rows
