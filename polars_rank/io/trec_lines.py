@@ -273,9 +273,8 @@ def _with_queries(rows: pl.DataFrame, sizes: str) -> pl.DataFrame:
             f"{sizes} has {sum(counts):,} documents in {len(counts):,} queries, but the file of "
             f"labels has {rows.height:,} lines"
         )
-    numbers = pl.Series(range(1, len(counts) + 1)).repeat_by(pl.Series(counts, dtype=pl.Int64))
-    query = numbers.explode(empty_as_null=False, keep_nulls=False).cast(pl.String).alias("query")
-    return _refuse_without_query(rows.with_columns(query))
+    queries = [str(query) for query, count in enumerate(counts, 1) for _ in range(count)]
+    return _refuse_without_query(rows.with_columns(pl.Series("query", queries, pl.String)))
 
 
 def _lines(
