@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, free, one_of, used_twice
+from polars_rank._params import Names, free, one_of
 from polars_rank.checks import FAILED, failed, raise_failed
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError
@@ -135,20 +135,14 @@ def collapse(
         one_of(name, value, (*_HOW,))
     roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
     columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
-    has_label = bool(columns.label)
+    rules = {score: how, **({label: label_how} if columns.label else {})}
     log, columns = columns.labeled(frame)
     log = with_known_runs(log, columns)
-    if score == label:
-        raise used_twice(score, "score", "label")
     pair = columns.pair
     free([*pair, score, label], ["chunks"], "doc")
     checks = row_checks(columns)
-    values = {
-        score: columns.number(score),
-        **({label: columns.number(label)} if has_label else {}),
-    }
-    rules = dict(zip(values, (how, label_how), strict=False))
-    selected = [*(value.alias(name) for name, value in values.items()), failed(checks, "row")]
+    values = [columns.number(name).alias(name) for name in rules]
+    selected = [*pair, *values, failed(checks, "row")]
     own = _is_own(columns) if exclude_self else None
     keys = Keys.of(columns)
 
@@ -170,16 +164,16 @@ def collapse(
         return documents.sort([*keys, score, doc], descending=descending, nulls_last=True)
 
     if keys.are_adjacent(log):
-        rows = keys.rows(log, [*pair, *selected])
+        rows = keys.rows(log, selected)
         documents = by_ranking(
             rows, keys.group, lambda rows: in_order(collapsed(rows, keys.group), keys.group)
         )
         documents = raise_failed(documents, checks, log=log)
         documents = documents if keys.number is not None else documents.set_sorted(columns.keys)
     else:
-        documents = collapsed(log.select(*pair, *selected), columns.keys)
+        documents = collapsed(log.select(selected), columns.keys)
         documents = in_order(raise_failed(documents, checks, log=log), columns.keys)
-    return documents.select(*pair, *values, "chunks")
+    return documents.select(*pair, *rules, "chunks")
 
 
 def _is_own(columns: Columns) -> pl.Expr:
@@ -187,7 +181,7 @@ def _is_own(columns: Columns) -> pl.Expr:
     doc = str(columns.doc)
     if len(columns.query) > 1:
         raise ArgumentError(
-            "`exclude_self` compares documents with one column of the query; pass one",
+            "`exclude_self` compares documents with one column of the query; pass one"
         )
     query = columns.query[0]
     dtype = common_type(columns.schema[query], columns.schema[doc])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import polars as pl
+import polars.selectors as cs
 from polars import col
 
 from polars_rank._params import OWN, check_name, missing_column, names, public
@@ -214,21 +216,17 @@ def join_judgments(
     left = without_own_columns(lazy(rankings, "rankings"))
     right = without_own_columns(lazy(judgments, "judgments"))
     left_schema, both = schema_of(left), {"query": query, "doc": doc}
-    right_schema = schema_of(right)
-    given = names("by", by)
+    given, right_schema = names("by", by), schema_of(right)
     attributes = [name for name in given if name not in left_schema and name in right_schema]
     by = [name for name in given if name not in attributes]
     roles = {"run": run, "by": by, **both, "score": score}
     named = Columns.find(left_schema, roles, table="`rankings`")
     queries, groups, keys = named.query, named.by, [*named.query, doc]
-    right = _with_label(right, left_schema, keys, label)
+    right = _with_label(right, keys, label)
     roles = {**both, "label": label, "subtopic": subtopic}
     Columns.find(schema_of(right), roles, table="`judgments`")
-    right_schema = schema_of(right)
     left = with_ids(left, right, queries)
-    facets = [
-        name for name in dict.fromkeys([subtopic or "subtopic", "judge"]) if name in right_schema
-    ]
+    facets = [n for n in dict.fromkeys((subtopic or "subtopic", "judge")) if n in right_schema]
     unique = partial(judged_once, keys=[*keys, *facets], label=label, table="`judgments`")
     right = _with_lists(right, keys, label, subtopic, unique)
     right_schema = schema_of(right)
@@ -371,20 +369,12 @@ def _lists(table: pl.LazyFrame, keys: Sequence[str], *, sort: bool = False) -> p
     return Keys.of(Columns.find(schema, {"query": keys})).lists(table, columns, sort=sort)
 
 
-def _with_label(
-    judgments: pl.LazyFrame, rankings: pl.Schema, keys: Sequence[str], label: str
-) -> pl.LazyFrame:
+def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:
     """Return judgments with the label 1 if no column may hold labels."""
     schema = schema_of(judgments)
-    if label in rankings and label not in schema:
-        raise SchemaError(
-            f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
-            "`rankings`, or name the column of labels in `judgments`"
-        )
-    others = [name for name in schema if name not in keys]
     if label != "label" or label in schema or not {*keys} <= {*schema}:
         return judgments
-    if all(schema[name].is_temporal() for name in others):
+    if all(dtype.is_temporal() for name, dtype in schema.items() if name not in keys):
         return judgments.with_columns(pl.lit(1, pl.Int64).alias(label))
     selected = ", ".join(map(repr, keys))
     raise missing_column(
@@ -475,21 +465,20 @@ def with_constants(
         return judgments
     parts = list(dict.fromkeys(tuple(keys) for keys in levels if keys))
     for index, keys in enumerate(parts):
-        values = rankings.group_by(keys).agg(
-            *(col(name).first().alias(f"{OWN}{index} {name}") for name in others),
-            *(col(name).n_unique().alias(f"{OWN}count {name}") for name in others),
-        )
-        constants = values.select(
-            *keys,
-            *(
-                pl.when(col(f"{OWN}count {name}").max() <= 1).then(f"{OWN}{index} {name}")
-                for name in others
-            ),
+        constants = (
+            rankings.group_by(keys)
+            .agg(cs.by_name(others).first(), cs.by_name(others).n_unique().name.prefix(OWN))
+            .select(
+                *keys,
+                *(
+                    pl.when(col(OWN + name).max() <= 1).then(name).alias(f"{OWN}{index} {name}")
+                    for name in others
+                ),
+            )
         )
         judgments = judgments.join(
             constants, on=keys, how="left", nulls_equal=True, maintain_order="left"
         )
-    added = {name: [f"{OWN}{index} {name}" for index in range(len(parts))] for name in others}
-    return judgments.with_columns(
-        pl.coalesce(columns).alias(OWN + name) for name, columns in added.items()
-    ).drop(column for columns in added.values() for column in columns)
+    found = {name: [f"{OWN}{index} {name}" for index in range(len(parts))] for name in others}
+    values = (pl.coalesce(columns).alias(OWN + name) for name, columns in found.items())
+    return judgments.with_columns(values).drop(chain(*found.values()))

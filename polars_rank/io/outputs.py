@@ -1,7 +1,6 @@
 """Files that are written: outputs, which appear only when complete, and temporary files.
 
-An output never replaces an input. The next process removes the temporary folders of a process that
-was killed.
+An output never replaces an input.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ import errno
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -26,21 +23,9 @@ from polars_rank._polars import files
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.tables import unreadable
 
-try:
-    import fcntl
-except ImportError:  # not available on Windows
-    fcntl = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
-
-#: Identifies the running system: a folder on a network file system may belong to another machine,
-#: whose lock is invisible here. Only Linux has this file.
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-#: Folders with the open files of this process.
-_OPEN_FILES = ("/dev/fd", "/proc/self/fd")
 
 #: Errors of the file system that only occur in writing.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
@@ -50,14 +35,8 @@ _TEMPORARY_REMEDY = (
     "free space there, or set the environment variable TMPDIR to a folder on another disk"
 )
 
-#: Temporary files and folders of this process, with the descriptors that lock folders.
-_TEMPORARY: dict[Path, int | None] = {}
-
-#: Folders of blocks that failed: a thread of Polars that still writes may create them again.
-_FAILED: set[Path] = set()
-
-#: Outputs that are being written, with the threads that write them.
-_TARGETS: set[tuple[int, Path]] = set()
+#: Temporary files and folders of this process; files with the thread and the output they become.
+_TEMPORARY: dict[Path, tuple[int, Path] | None] = {}
 
 
 @contextmanager
@@ -105,51 +84,50 @@ def new_file(
     check_path(name)
     if "://" in name:
         raise SourceError(f"cannot write '{name}': only local files are written; name a file")
-    with _written(name):
-        target = None if _is_stream(Path(name)) else _target(name)
-    if target is None:
-        with temporary_folder() as folder:
-            with _reading():
-                yield folder / "out"
-            with _written(name), (folder / "out").open("rb") as file, Path(name).open("ab") as copy:
-                shutil.copyfileobj(file, copy)
-        return
-    refuse_to_replace(name, inputs)
-    written = get_ident(), target
-    if written in _TARGETS:
-        raise SourceError(f"'{name}' is written twice; name different files")
-    exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it")
-    if target.exists() and not overwrite:
-        raise exists
-    part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
-    _TEMPORARY[part] = None
-    _TARGETS.add(written)
+    part = None
     try:
-        with _written(name):
+        with _writing(f"'{name}'", "free space, or write to another folder"):
+            if _is_stream(Path(name)):
+                with temporary_folder() as folder:
+                    with _reading():
+                        yield folder / "out"
+                    with (folder / "out").open("rb") as file, Path(name).open("ab") as copy:
+                        shutil.copyfileobj(file, copy)
+                return
+            target = _target(name)
+            refuse_to_replace(name, inputs)
+            written = get_ident(), target
+            if written in _TEMPORARY.values():
+                raise SourceError(f"'{name}' is written twice; name different files")
+            exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it")
+            if target.exists() and not overwrite:
+                raise exists
+            part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
+            _TEMPORARY[part] = written
             # Nobody else may read the content of a file that replaces a private one.
             mode = 0o600 if target.exists() else 0o666
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             with _reading():
                 yield part
-            published = _publish(part, target, overwrite=overwrite)
-        if not published:
-            raise exists
+            if not _publish(part, target, overwrite=overwrite):
+                raise exists
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise SourceError(f"cannot write '{name}': {problem}; write to another folder") from error
     finally:
-        _TARGETS.remove(written)
-        discard(part)
+        if part is not None:
+            discard(part)
 
 
 def refuse_to_replace(path: str | os.PathLike[str], inputs: Iterable[object]) -> None:
     """Raise `SourceError` if an output is the file of one of the inputs."""
     if not Path(path).is_file():
         return
-    status = Path(path).stat()
     for name in (name for each in inputs for name in _names(each)):
-        try:
-            same = os.path.samestat(status, Path(name.removeprefix("file://")).stat())
-        except (OSError, ValueError):  # the file does not exist, or the name is a URL
-            continue
-        if same:
+        is_same = False
+        with suppress(OSError, ValueError):  # the file does not exist, or the name is a URL
+            is_same = Path(path).samefile(name.removeprefix("file://"))
+        if is_same:
             raise SourceError(f"'{path}' is an input; write to another file")
 
 
@@ -165,27 +143,18 @@ def _names(each: object) -> list[str]:
 
 def _is_stream(path: Path) -> bool:
     """Return whether a path is a pipe, a device, or an open file of this process."""
-    absolute = path.absolute()
-    if str(absolute) in ("/dev/stdout", "/dev/stderr") or str(absolute.parent) in _OPEN_FILES:
-        return True
-    return path.is_fifo() or path.is_char_device()
+    is_open_file = str(path.absolute()).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
+    return is_open_file or path.is_fifo() or path.is_char_device()
 
 
 def _target(name: str) -> Path:
     """Return the file that a path refers to; raise `SourceError` if it cannot be a file."""
     target = Path(os.path.realpath(name))
-    folder = target.parent if Path(name).is_symlink() else Path(name).parent
-    if target.is_dir():
-        message = f"'{name}' is a directory; name a file in it"
-    elif not target.parent.is_dir():
-        message = f"directory '{folder}' does not exist; create it first"
-    elif target.is_symlink():
-        message = f"'{name}' is a symbolic link that refers to itself; name another file"
-    elif target.exists() and not target.is_file():
-        message = f"'{name}' is neither a file nor a pipe; name a file"
-    else:
-        return target
-    raise SourceError(message)
+    if target.exists() and not target.is_file():
+        raise SourceError(f"'{name}' is a directory or a device; name a file")
+    if not target.parent.is_dir():
+        raise SourceError(f"directory '{target.parent}' does not exist; create it first")
+    return target
 
 
 def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
@@ -204,20 +173,9 @@ def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
         previous = target.stat()
         with suppress(PermissionError, AttributeError):  # Windows has no owners
             os.chown(part, previous.st_uid, previous.st_gid)
-        part.chmod(stat.S_IMODE(previous.st_mode))
+        shutil.copymode(target, part)
     part.replace(target)
     return True
-
-
-@contextmanager
-def _written(name: str) -> Iterator[None]:
-    """Raise `SourceError` if the output cannot be written."""
-    try:
-        with _with_space(f"'{name}'", "free space, or write to another folder"):
-            yield
-    except OSError as error:
-        problem = error.strerror or str(error)
-        raise SourceError(f"cannot write '{name}': {problem}; write to another folder") from error
 
 
 @contextmanager
@@ -232,8 +190,8 @@ def _reading() -> Iterator[None]:
 
 
 @contextmanager
-def _with_space(what: str, remedy: str) -> Iterator[None]:
-    """Raise `SourceError` if the disk is full, or if files cannot be written for another reason."""
+def _writing(what: str, remedy: str) -> Iterator[None]:
+    """Raise `SourceError` if the disk is full or does not take files of this size."""
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -297,49 +255,33 @@ def temporary_folder() -> Iterator[Path]:
         with written_to(folder):
             yield folder
     except BaseException:
-        if folder in _TEMPORARY:  # in a child process it is not
-            _FAILED.add(folder)
+        _remove(folder)  # and at exit, because a thread of Polars may create it again
         raise
-    finally:
-        discard(folder)
+    discard(folder)
 
 
 def written_to(folder: Path) -> AbstractContextManager[None]:
     """Raise `SourceError` if the block cannot write to a temporary folder."""
-    return _with_space(f"temporary files in '{folder.parent}'", _TEMPORARY_REMEDY)
+    return _writing(f"temporary files in '{folder.parent}'", _TEMPORARY_REMEDY)
 
 
 def new_folder() -> Path:
-    """Return a new temporary folder, and remove folders of processes that were killed.
-
-    The folder exists until the process ends.
-    """
-    prefix, descriptor = _prefix(), None
+    """Return a new temporary folder, which exists until the process ends."""
     try:
-        place = Path(tempfile.gettempdir())
-        _remove_abandoned(place, prefix)
-        folder = Path(tempfile.mkdtemp(prefix="polars_rank.", dir=place))
-        if prefix is not None and (descriptor := _lock(folder)) is not None:
-            # Renamed when it is locked: other processes remove unlocked folders with the prefix.
-            folder = folder.rename(folder.with_name(prefix + os.urandom(8).hex()))
+        folder = Path(tempfile.mkdtemp(prefix="polars_rank."))
     except OSError as error:
         where = f" in '{tempfile.tempdir}'" if tempfile.tempdir else ""
         raise SourceError(
             f"cannot write temporary files{where}: {error.strerror}; {_TEMPORARY_REMEDY}"
         ) from error
-    _TEMPORARY[folder] = descriptor
+    _TEMPORARY[folder] = None
     return folder
 
 
 def discard(path: Path) -> None:
     """Remove a temporary file or folder, unless it belongs to a parent process."""
-    if path not in _TEMPORARY:
-        return
-    with suppress(OSError):
-        _remove(path)
-    descriptor = _TEMPORARY.pop(path, None)
-    if descriptor is not None:
-        os.close(descriptor)
+    _remove(path)
+    _TEMPORARY.pop(path, None)
 
 
 # At exit, because `finally` may not run: after Ctrl-C, Polars and Python each raise a
@@ -349,54 +291,19 @@ def discard_all() -> None:
     """Remove all temporary files and folders of this process."""
     for path in [*_TEMPORARY]:
         discard(path)
-    while _FAILED:
-        _remove(_FAILED.pop())
 
 
 if hasattr(os, "register_at_fork"):  # a child process must not remove what its parent uses
     os.register_at_fork(after_in_child=_TEMPORARY.clear)
-    os.register_at_fork(after_in_child=_FAILED.clear)
 
 
 def _remove(path: Path) -> None:
-    if not path.is_dir():
-        path.unlink(missing_ok=True)
+    if path not in _TEMPORARY:
         return
     for _ in range(20):  # a thread of Polars may still be writing
         shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
+        if not path.is_dir():
+            break
         time.sleep(0.05)
-
-
-def _remove_abandoned(place: Path, prefix: str | None) -> None:
-    """Remove folders of ended processes of this user and system."""
-    for folder in [] if prefix is None else place.glob(f"{prefix}*"):
-        with suppress(OSError):
-            descriptor = _lock(folder)
-            if descriptor is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(descriptor)
-
-
-def _lock(folder: Path) -> int | None:
-    """Return a descriptor that locks a folder, or None if the folder is in use or of another user.
-
-    The system releases the lock when the process ends, even if it is killed.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    with suppress(OSError):  # locked, or on a file system without locks
-        if os.fstat(descriptor).st_uid == os.getuid():
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-    os.close(descriptor)
-    return None
-
-
-@cache
-def _prefix() -> str | None:
-    """Return the prefix of locked folders, or None if folders cannot be locked."""
     with suppress(OSError):
-        if fcntl is not None:
-            return f"polars_rank-{_BOOT_ID.read_text('ascii').strip()}-"
-    return None
+        path.unlink(missing_ok=True)

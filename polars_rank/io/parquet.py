@@ -30,9 +30,9 @@ from polars_rank.errors import ArgumentError, DataError, SourceError
 from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Lengths, counted, inspect_rows
-from polars_rank.frames.stores import check_options, scan_store, store_error
+from polars_rank.frames.stores import check_options, store_error
 from polars_rank.frames.tables import number_column, unreadable
-from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
+from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files
 from polars_rank.io.inputs import first_names, origin
 from polars_rank.io.outputs import temporary_folder, write_problem
 from polars_rank.io.text_files import Paths
@@ -134,7 +134,7 @@ def scan_log(
         Memory for sorting shuffled logs, such as "2GB". A number is in bytes. Default: 500 MB, or a
         quarter of the machine's memory if that is less. More memory saves temporary files, and
         little time. Temporary files are in `tempfile.gettempdir()` and are removed when the
-        evaluation ends, or by the next process if this one is killed.
+        evaluation ends.
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
         store: keys, the region, and timeouts, such as "read_timeout".
@@ -213,27 +213,18 @@ def scanned_log(
 def _seem_short(source: Source, keys: list[str]) -> bool:
     """Return whether the rankings of a shuffled log seem short, judged by its first rows.
 
-    If the first rows are a share s of all rows, they contain two given rows with probability s^2,
-    and three given rows with probability s^3. The numbers of pairs and of triples of rows from one
-    ranking therefore estimate the length of rankings, as a mean over rows and as a mean over pairs.
-    If lengths differ, the mean over pairs is higher than the mean over rows, and the mean over
-    rankings is lower.
+    If the first rows are a share s of all rows, they contain two given rows with probability s^2.
+    The number of pairs of rows from one ranking therefore estimates the mean length of rankings
+    over rows, which is at least the mean over rankings.
     """
     share = min(1, GLIMPSE_ROWS / max(1, source.rows))
-    number = pl.len().cast(pl.Float64)
-    counts = source.log.head(GLIMPSE_ROWS).group_by(keys).agg(number.alias(OWN + "rows"))
-    rows = pl.col(OWN + "rows")
-    pairs, triples = (
-        counts.select(pairs=rows * (rows - 1) / 2, triples=rows * (rows - 1) * (rows - 2) / 6)
-        .sum()
-        .collect(engine="streaming")
-        .row(0)
+    rows = pl.len().cast(pl.Float64)
+    pairs = (
+        source.log.head(GLIMPSE_ROWS).group_by(keys).agg((rows * (rows - 1)).alias(OWN + "pairs"))
     )
-    of_row = 1 + 2 * pairs / share**2 / max(1, source.rows)
-    of_pair = 2 + 3 * triples / share / max(1, pairs)
-    mean = of_row**2 / max(of_row, of_pair)
-    rankings = int(source.rows / mean)
-    return columns_are_faster(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
+    number = pairs.select(pl.col(OWN + "pairs").sum()).collect(engine="streaming").item()
+    mean = 1 + number / share**2 / max(1, source.rows)
+    return columns_are_faster(Lengths(keys, source.rows, int(source.rows / mean), round(mean)))
 
 
 def _scan(
@@ -277,9 +268,12 @@ def _scan(
         batches = (part for batch in rankings for part in batch.iter_slices(size))
         yield from requested(batches, columns, predicate, n_rows)
 
+    name = (
+        f"LOG{'' if is_sorted else ', RANKING BY RANKING'} {', '.join(first_names(source.names))}"
+    )
     scan = scan_of_files(
         read, source.names, rows=source.rows if found == "sorted" else None, lengths=lengths,
-        schema=schema, explain_name=f"LOG{'' if is_sorted else ', RANKING BY RANKING'} {source}",
+        schema=schema, explain_name=name,
     )  # fmt: skip
     return scan.set_sorted(keys) if is_sorted else NumberedRows.of(scan)
 
@@ -360,6 +354,7 @@ class Source:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]], options: Mapping[str, Any]) -> None:
         self.files = find_files(paths)
+        self.names = self.files.names
         #: Sizes in bytes and times of the last change in nanoseconds; none for URLs.
         self.stamps = {} if self.files.remote else {name: _stamp(name) for name in self.names}
         #: Options of `scan_parquet` for one file.
@@ -370,16 +365,7 @@ class Source:
             stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
             self.log = log.drop(stale) if stale else log
             self.schema = self.log.collect_schema()
-            self.rows = _count(self.log)
-
-    def __str__(self) -> str:
-        """Return the names of the first files."""
-        return ", ".join(first_names(self.names))
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the files."""
-        return self.files.names
+            self.rows = self.count(self.log)
 
     def batches(
         self, plan: pl.LazyFrame, size: int, rows: int | None = None
@@ -407,7 +393,8 @@ class Source:
     def count(self, plan: pl.LazyFrame) -> int:
         """Return the number of rows of a plan over the log."""
         with self.unchanged():
-            return _count(plan)
+            rows: int = plan.select(pl.len()).collect(engine="streaming").item()
+        return rows
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -442,11 +429,7 @@ class Source:
         self._check_stamps()
         for file in self.names:
             try:
-                scan = (
-                    scan_store([file], self.options)
-                    if self.files.remote
-                    else pl.scan_parquet(file, glob=False, **self.options)
-                )
+                scan = scan_files(Files([file], self.files.remote), self.options)
                 scan.select(cs.all().count()).collect(engine="streaming")
             except DAMAGE as error:
                 return damaged(file, error)
@@ -468,8 +451,3 @@ def _stamp(file: str) -> tuple[int, int]:
             f"cannot read '{origin(file)}': {error.strerror}; check that it still exists"
         ) from error
     return status.st_size, status.st_mtime_ns
-
-
-def _count(plan: pl.LazyFrame) -> int:
-    rows: int = plan.select(pl.len()).collect(engine="streaming").item()
-    return rows

@@ -29,8 +29,6 @@ _SPAN_START, _SPAN_END, _SPAN_LABEL = (OWN + f"span {each}" for each in ("start"
 #: The starts of the parts of a chunk and of a span that those before it do not have.
 _CHUNK_REST, _SPAN_REST = OWN + "rest of the chunk", OWN + "rest of the span"
 _COVERED, _EVERY, _SEEN, _ALL = (OWN + each for each in ("covered", "every", "seen", "all"))
-#: Between these positions, the length of a chunk or of a span is an Int64.
-_FURTHEST = 2**62
 #: The columns of characters.
 _CHARACTERS = ("character_recall", "character_precision", "chunk_precision", "character_iou")
 
@@ -201,6 +199,8 @@ def join_spans(
         right = right.with_columns(is_relevant.alias(label))
         right_schema = schema_of(right)
     Columns.find(right_schema, {**both, **ends, "label": label}, table="`gold`")
+    for schema, of_table in ((left_schema, "`retrieved`"), (right_schema, "`gold`")):
+        _check_places(schema, places, of_table)
     added = (label, "subtopics", *(_CHARACTERS if characters else ()))
     for name in added:
         if name in left_schema:
@@ -208,36 +208,32 @@ def join_spans(
                 f"`retrieved` already has a column {name!r}, which join_spans adds; rename it"
             )
     types = key_types(left_schema, right_schema, keys, ("`retrieved`", "`gold`"))
+    types |= dict.fromkeys(places, pl.Int64())
     left, right = cast_keys(left, types), cast_keys(right, types)
 
-    spans = _spans(right, keys, places, label)
+    spans = _spans(right, queries, doc, places, label)
     if of == "chunk" or characters:
         spans = _with_rest(spans, [*keys, _IS_RELEVANT], (_SPAN_START, _SPAN_END), _SPAN_REST)
         spans = spans.sort(_SPAN)
     spans = spans.cache()
-    is_part, start_of, end_of = col(doc).is_not_null(), col(start), col(end)
-    needed = f"column {score!r} (`score`) has nulls; drop chunks that were not retrieved"
     checks = row_checks(columns._replace(label=score, label_parameter="score"))
-    checks += checks_of("row", {
-        needed: is_part & col(score).is_null(),
-        f"{start!r} (`start`) is after {end!r} (`end`)": start_of > end_of,
-        **_place_problems(left_schema, places, is_part, "`retrieved`"),
-    })  # fmt: skip
-    chunks = _checked(left, checks, places, _CHUNK).cache()
+    checks += _checks(doc, places, score, "score")
+    chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
+    chunks = raise_failed(chunks, checks, log=left).cache()
     parts = chunks.select(_CHUNK, *groups, *keys, *places)
     if characters:
         parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
     pairs = parts.join(spans, on=keys).filter(
-        start_of < col(_SPAN_END),
-        end_of > col(_SPAN_START),
-        start_of < end_of,  # a chunk without text covers nothing
+        col(start) < col(_SPAN_END),
+        col(end) > col(_SPAN_START),
+        col(start) < col(end),  # a chunk without text covers nothing
     )
     pairs = pairs.cache() if characters else pairs
     if of == "gold":
         share = _shared(places, start, _SPAN_START) / (col(_SPAN_END) - col(_SPAN_START))
     else:
         shared = _shared(places, start, _SPAN_REST)
-        share = shared.sum().over(_CHUNK, _IS_RELEVANT) / (end_of - start_of)
+        share = shared.sum().over(_CHUNK, _IS_RELEVANT) / (col(end) - col(start))
     is_covered = share >= least if least else pl.lit(value=True)
     covered = pairs.filter(is_covered).select(_CHUNK, _SPAN, *groups, _SPAN_LABEL).cache()
     labels = covered.group_by(_CHUNK).agg(
@@ -301,55 +297,42 @@ def _least(overlap: float | str) -> float:
     return float(overlap)
 
 
-def _place_problems(
-    schema: pl.Schema, places: Sequence[str], is_part: pl.Expr, table: str
-) -> dict[str, pl.Expr]:
-    """Return messages and conditions of rows; raise `SchemaError` unless positions are integers."""
+def _check_places(schema: pl.Schema, places: Sequence[str], table: str) -> None:
+    """Raise `SchemaError` unless the columns of starts and ends are integers."""
     for parameter, name in zip(("start", "end"), places, strict=True):
         if not schema[name].is_integer():
             raise SchemaError(
                 f"column {name!r} (`{parameter}`) of {table} must be integers; found "
                 f"{schema[name]}; cast it to Int64"
             )
+
+
+def _checks(doc: str, places: Sequence[str], number: str, parameter: str) -> list[Check]:
+    """Return the checks of the places and of the scores or labels of chunks and spans."""
     start, end = map(col, places)
-    either = f"{table}: {places[0]!r} (`start`) or {places[1]!r} (`end`)"
-    far = f"{either} is not between -2^62 and 2^62; count from the start of the document"
-    return {
-        f"{either} has nulls; fill them in": is_part & (start.is_null() | end.is_null()),
-        # The difference of other positions is an Int64.
-        far: (start <= -_FURTHEST) | (end >= _FURTHEST),
+    has_document = col(doc).is_not_null()
+    is_finite = col(number).cast(pl.Float64).is_finite().fill_null(value=False)
+    first, last = f"{places[0]!r} (`start`)", f"{places[1]!r} (`end`)"
+    problems = {
+        f"{first} or {last} has nulls; fill them in": start.is_null() | end.is_null(),
+        f"{first} is after {last}": start > end,
+        f"column {number!r} (`{parameter}`) has nulls or NaN; drop these rows": ~is_finite,
     }
-
-
-def _checked(
-    table: pl.LazyFrame, checks: Sequence[Check], places: Sequence[str], row: str
-) -> pl.LazyFrame:
-    """Return rows with their numbers and Int64 positions; collecting the result checks them."""
-    numbered = table.with_row_index(row).with_columns(failed(checks, "row"))
-    return cast_keys(raise_failed(numbered, checks, log=table), dict.fromkeys(places, pl.Int64()))
+    return checks_of("row", {text: has_document & invalid for text, invalid in problems.items()})
 
 
 def _spans(
-    gold: pl.LazyFrame, keys: Sequence[str], places: Sequence[str], label: str
+    gold: pl.LazyFrame, queries: Sequence[str], doc: str, places: Sequence[str], label: str
 ) -> pl.LazyFrame:
     """Return each span once, with the number of its row; collecting the result checks spans."""
-    start, end = map(col, places)
-    is_span, value = col(keys[-1]).is_not_null(), col(label).cast(pl.Float64)
-    problems = {
-        **{
-            f"`gold`: column {name!r} (`query`) has nulls": col(name).is_null()
-            for name in keys[:-1]
-        },
-        **_place_problems(schema_of(gold), places, is_span, "`gold`"),
-        f"`gold`: column {label!r} (`label`) has nulls or NaN; give each span a label": (
-            is_span & ~value.is_finite().fill_null(value=False)
-        ),
-        "`gold`: spans are empty, or start after their end": start >= end,
-    }
-    rows = gold.select(*keys, *places, label)
-    spans = _checked(rows, checks_of("row", problems), places, _SPAN).map_batches(
-        partial(judged_once, keys=[*keys, *places], label=label, table="`gold`", what="span")
-    )
+    problems = {f"column {name!r} (`query`) has nulls": col(name).is_null() for name in queries}
+    problems["spans are empty; drop these rows"] = col(places[0]) == col(places[1])
+    checks = [*_checks(doc, places, label, "label"), *checks_of("row", problems)]
+    checks = [check._replace(message=f"`gold`: {check.message}") for check in checks]
+    keys = [*queries, doc, *places]
+    spans = gold.select(*keys, label).with_row_index(_SPAN).with_columns(failed(checks, "row"))
+    unique = partial(judged_once, keys=keys, label=label, table="`gold`", what="span")
+    spans = raise_failed(spans, checks, log=gold).map_batches(unique)
     return spans.rename({places[0]: _SPAN_START, places[1]: _SPAN_END, label: _SPAN_LABEL})
 
 
@@ -372,11 +355,6 @@ def _shared(places: Sequence[str], start: str, of_span: str) -> pl.Expr:
     return (pl.min_horizontal(places[1], _SPAN_END) - pl.max_horizontal(start, of_span)).clip(0)
 
 
-def _total(lengths: pl.Expr) -> pl.Expr:
-    """Return the sum of the lengths above 0, which may exceed Int64."""
-    return lengths.clip(0).cast(pl.Float64).sum()
-
-
 def _identified(doc: str, start: str, end: str, places: Sequence[str]) -> pl.Expr:
     """Return the id of a chunk or of a span; null if there is no document."""
     part = pl.struct(doc, col(start).alias(places[0]), col(end).alias(places[1]))
@@ -397,10 +375,10 @@ def _missed(
     if groups:
         every = chunks.select(groups).unique(maintain_order=True)
         spans = every.join(spans, how="cross", maintain_order="left_right")
-    absent: Any = {"how": "anti", "nulls_equal": True, "maintain_order": "left"}
     empty = chunks.filter(col(keys[-1]).is_null())
-    missed = spans.join(covered, on=[*groups, _SPAN], **absent)
-    return missed.join(empty, on=[*groups, *keys], **absent)
+    same: Any = {"how": "anti", "nulls_equal": True, "maintain_order": "left"}
+    missed = spans.join(covered, on=[*groups, _SPAN], **same)
+    return missed.join(empty, on=[*groups, *keys], **same)
 
 
 def _with_characters(
@@ -415,14 +393,20 @@ def _with_characters(
     """Return the long table with the shares of characters of each ranking."""
     start, end = map(col, places)
     ranking = [*groups, *queries]
-    shared = _shared(places, _CHUNK_REST, _SPAN_REST)
-    length, rest = _total(end - start), _total(end - col(_CHUNK_REST))
-    spans_rest = _total(col(_SPAN_END) - col(_SPAN_REST))
-    for keys, sums in (
-        (ranking, parts.group_by(ranking).agg(length.alias(_ALL), rest.alias(_EVERY))),
-        (queries, spans.filter(_IS_RELEVANT).group_by(queries).agg(spans_rest.alias(_SEEN))),
-        (ranking, pairs.filter(_IS_RELEVANT).group_by(ranking).agg(_total(shared).alias(_COVERED))),
-    ):
+    retrieved = parts.group_by(ranking).agg(
+        (end - start).sum().alias(_ALL), (end - col(_CHUNK_REST)).clip(0).sum().alias(_EVERY)
+    )
+    sizes = (
+        spans.filter(_IS_RELEVANT)
+        .group_by(queries)
+        .agg((col(_SPAN_END) - col(_SPAN_REST)).clip(0).sum().alias(_SEEN))
+    )
+    both = (
+        pairs.filter(_IS_RELEVANT)
+        .group_by(ranking)
+        .agg(_shared(places, _CHUNK_REST, _SPAN_REST).sum().alias(_COVERED))
+    )
+    for keys, sums in ((ranking, retrieved), (queries, sizes), (ranking, both)):
         table = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
     found, every, seen, total = (col(each).fill_null(0) for each in (_COVERED, _EVERY, _SEEN, _ALL))
     shares = (

@@ -108,6 +108,18 @@ def _roles(layout: Sequence[str], value: str) -> dict[str, str]:
     return {role: known[role] for role in ("query", "doc", value)}
 
 
+def _numbers_by_query(
+    layout: tuple[str, ...], lines: Sequence[str], *roles: str
+) -> dict[str, list[list[float]]]:
+    """Return the numbers of these roles in lines, by query."""
+    query, *places = (layout.index(role) for role in ("query", *roles))
+    numbers: dict[str, list[list[float]]] = {}
+    for parts in map(str.split, lines):
+        if len(parts) >= len(layout) and all(is_number(parts[place]) for place in places):
+            numbers.setdefault(parts[query], []).append([float(parts[place]) for place in places])
+    return numbers
+
+
 def _check_ranks(
     found: pl.LazyFrame, layout: tuple[str, ...], lines: Sequence[str], name: str
 ) -> None:
@@ -116,48 +128,33 @@ def _check_ranks(
     Ranks are whole numbers, and include 1 or 0 in each query. The whole file is read only if the
     first lines leave it open.
     """
-    place = layout.index("rank")
-    parts = [line.split() for line in lines]
-    rows = [
-        (each[layout.index("query")], float(each[place]))
-        for each in parts if len(each) == len(layout) and is_number(each[place])
-    ]  # fmt: skip
-    start = pl.DataFrame(rows, {"query": pl.String, "rank": pl.Float64}, orient="row").lazy()
-    is_whole, has_first = (
-        col("rank") == col("rank").round(),
-        (col("rank") == 0) | (col("rank") == 1),
-    )
-
-    def first_invalid(table: pl.LazyFrame, *conditions: pl.Expr) -> pl.DataFrame:
-        ranks = table.group_by("query", maintain_order=True).agg(
-            col("rank").head(3), pl.all_horizontal(*conditions).alias("is_rank")
+    by_query = _numbers_by_query(layout, lines, "rank")
+    ranks = {query: [rank for (rank,) in each] for query, each in by_query.items()}
+    invalid = [(query, each) for query, each in ranks.items() if any(rank % 1 for rank in each)]
+    if not invalid and any({0, 1}.isdisjoint(each) for each in ranks.values()):
+        queries = found.group_by("query", maintain_order=True).agg(
+            col("rank").head(3), col("rank").is_between(0, 1).any().alias("has_first")
         )
-        return ranks.filter(~col("is_rank")).head(1).collect(engine="streaming")
-
-    invalid = first_invalid(start, is_whole.all())
-    if invalid.is_empty() and first_invalid(start, has_first.any()).height:
-        invalid = first_invalid(found.select("query", "rank"), has_first.any())
-    if invalid.is_empty():
+        missing = queries.filter(~col("has_first")).head(1)
+        invalid = missing.select("query", "rank").collect(engine="streaming").rows()
+    if not invalid:
         return
-    query, numbers, _ = invalid.row(0)
+    place = layout.index("rank") + 1
+    query, numbers = invalid[0]
     raise DataError(
-        f"{name} has {len(layout)} columns without a header, and column {place + 1} does not have "
-        f"the ranks 1, 2, ...: query {query!r} has {', '.join(f'{each:g}' for each in numbers)}. "
-        f"For scores, write fields={{'score': '{UNNAMED}{place + 1}'}}, add a header, or write the "
+        f"{name} has {len(layout)} columns without a header, and column {place} does not have the "
+        f"ranks 1, 2, ...: query {query!r} has {', '.join(f'{each:g}' for each in numbers[:3])}. "
+        f"For scores, write fields={{'score': '{UNNAMED}{place}'}}, add a header, or write the "
         f"six columns '{' '.join(LAYOUTS['run'][0])}'"
     )
 
 
 def _contradict(layout: tuple[str, ...], lines: Sequence[str]) -> bool:
     """Return whether a better rank has a lower score in every query of these lines."""
-    query, rank, score = (layout.index(role) for role in ("query", "rank", "score"))
-    queries: dict[str, list[tuple[float, float]]] = {}
-    for parts in map(str.split, lines):
-        if len(parts) > score and is_number(parts[rank]) and is_number(parts[score]):
-            queries.setdefault(parts[query], []).append((float(parts[rank]), -float(parts[score])))
-    several = [sorted(each) for each in queries.values() if len({rank for rank, _ in each}) > 1]
+    queries = map(sorted, _numbers_by_query(layout, lines, "rank", "score").values())
+    several = [each for each in queries if each[0][0] < each[-1][0]]
     return bool(several) and all(
-        any(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(each)) for each in several
+        any(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(each)) for each in several
     )
 
 
@@ -276,9 +273,8 @@ def _with_queries(rows: pl.DataFrame, sizes: str) -> pl.DataFrame:
             f"{sizes} has {sum(counts):,} documents in {len(counts):,} queries, but the file of "
             f"labels has {rows.height:,} lines"
         )
-    numbers = pl.Series(range(1, len(counts) + 1)).repeat_by(pl.Series(counts, dtype=pl.Int64))
-    query = numbers.explode(empty_as_null=False, keep_nulls=False).cast(pl.String).alias("query")
-    return _refuse_without_query(rows.with_columns(query))
+    queries = [str(query) for query, count in enumerate(counts, 1) for _ in range(count)]
+    return _refuse_without_query(rows.with_columns(pl.Series("query", queries, pl.String)))
 
 
 def _lines(

@@ -625,7 +625,7 @@ def test_judgments_without_labels_are_relevant(times: list[str]) -> None:
         (
             RUN.with_columns(label=1),
             JUDGMENTS.select("query", "doc"),
-            "column 'label' (`label`) is in `rankings`, not in `judgments`",
+            "column 'label' is in `rankings` and in `judgments`",
         ),
         (
             RUN,

@@ -73,10 +73,6 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "none" / "a")
     with pytest.raises(SourceError, match="none' does not exist; create it first"):
         write(link, "lost")
-    link.unlink()
-    link.symlink_to(link)
-    with pytest.raises(SourceError, match="refers to itself"):
-        write(link, "lost", overwrite=True)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "far", "link"]
 
 
@@ -127,7 +123,7 @@ def test_sockets_are_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.chdir(tmp_path)  # names of sockets are short
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
-        with pytest.raises(SourceError, match="'socket' is neither a file nor a pipe"):
+        with pytest.raises(SourceError, match="'socket' is a directory or a device"):
             write("socket", "lost", overwrite=True)
     assert Path("socket").is_socket()
 

@@ -223,7 +223,7 @@ def test_invalid_chunks(problem: str) -> None:
 
 
 BAD_GOLD = {
-    "spans are empty, or start after their end": {"end": pl.col("start")},
+    "spans are empty": {"end": pl.col("start")},
     "'start' (`start`) or 'end' (`end`) has nulls": {"end": pl.lit(None, pl.Int64)},
     "column 'label' (`label`) has nulls or NaN": {"label": pl.lit(float("nan"))},
     "column 'query' (`query`) has nulls": {"query": pl.lit(None, pl.Int64)},
@@ -238,44 +238,6 @@ def test_invalid_spans(problem: str) -> None:
     with pytest.raises(pr.errors.DataError) as error:
         pr.join_spans(example(30), SPANS.with_columns(**BAD_GOLD[problem]))
     assert problem in str(error.value)
-
-
-FAR = "'start' (`start`) or 'end' (`end`) is not between -2^62 and 2^62; count from the start of"
-
-
-@pytest.mark.parametrize("options", [{}, {"of": "chunk"}, {"characters": True}])
-@pytest.mark.parametrize(
-    ("start", "end", "dtype"),
-    [
-        (-(2**63) + 1, 2**63 - 1, pl.Int64), (-10, 2**63 - 1, pl.Int64), (-(2**62), 9, pl.Int64),
-        (0, 2**64 - 1, pl.UInt64), (2**63, 2**63 + 10, pl.UInt64), (0, 2**100, pl.Int128),
-    ],
-)  # fmt: skip
-def test_positions_whose_differences_exceed_int64(
-    start: int, end: int, dtype: Any, options: dict[str, Any]
-) -> None:
-    part = {"start": pl.Series([start], dtype=dtype), "end": pl.Series([end], dtype=dtype)}
-    far = pl.DataFrame({"query": 1, "doc": ["a"], **part, "score": 1.0})
-    near = far.with_columns(start=0, end=10)
-    for chunks, gold in ((far, near), (near, far)):
-        for table in (chunks, chunks.lazy()):
-            with pytest.raises(pr.errors.DataError) as error:
-                pr.join_spans(table, gold.drop("score"), **options).lazy().collect()
-            assert FAR in str(error.value)
-
-
-def test_long_parts_have_their_shares() -> None:
-    """The lengths of two chunks add up to more than Int64 has."""
-    most = 2**62 - 1
-    parts = pl.DataFrame({"query": 1, "doc": ["a", "b", "c"], "start": -most, "end": most})
-    chunks = parts.with_columns(score=1.0)
-    table = pr.join_spans(chunks.lazy(), parts.head(2), characters=True)
-    for engine in ("in-memory", "streaming"):
-        found = table.collect(engine=engine)
-        assert found["label"].to_list() == [1, 1, None]
-        assert found.select(
-            "character_recall", "character_precision", "chunk_precision", "character_iou"
-        ).row(0) == (1.0, 2 / 3, 2 / 3, 2 / 3)
 
 
 def test_invalid_arguments() -> None:
