@@ -8,13 +8,7 @@ from polars_rank.catalog.sampling import sampled
 from polars_rank.catalog.seen_items import exclude_seen, leave_one_out
 from polars_rank.catalog.summaries import summary
 
-__all__ = [
-    "exclude_seen",
-    "leave_one_out",
-    "popularity",
-    "sampled",
-    "summary",
-]
+__all__ = ["exclude_seen", "leave_one_out", "popularity", "sampled", "summary"]
 
 
 def __dir__() -> list[str]:

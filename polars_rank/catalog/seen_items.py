@@ -8,13 +8,7 @@ from typing import Any
 import polars as pl
 from polars import selectors as cs
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    public,
-    some_names,
-    whole_number,
-)
+from polars_rank._params import OWN, Names, public, some_names, whole_number
 from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import with_known_runs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank import terms as t
-from polars_rank._params import OPTIONS, free, number
+from polars_rank._params import free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.definitions import Definition
 from polars_rank.diagnostics.judgment_extremes import (
@@ -25,7 +25,7 @@ from polars_rank.metrics.expectations import FIRST, LAST, has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import Metrics, output_name
-from polars_rank.terms import Value, where
+from polars_rank.terms import where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,20 +34,12 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.log import EvaluateOptions
 
 
-def _has_ties() -> Value:
-    return where(_tied() > 0, 1, 0)
-
-
-def _tied() -> Value:
-    return t.top(LAST > FIRST).count()
-
-
-def _retrieved() -> Value:
-    return t.num_retrieved()
-
-
 #: Counts of tied and retrieved documents per ranking.
-_TIES = {"tied rankings": _has_ties, "tied": _tied, "retrieved": _retrieved}
+_TIES = {
+    "tied rankings": lambda: where(t.top(LAST > FIRST).count() > 0, 1, 0),
+    "tied": lambda: t.top(LAST > FIRST).count(),
+    "retrieved": lambda: t.num_retrieved(),  # noqa: PLW0108  (the metric of this name is a sum)
+}
 
 
 @framed
@@ -109,22 +101,17 @@ def tie_bands(
     if "ties" in options:
         raise ArgumentError("`ties` is not supported: all orders of tied documents count")
     log = Log.of(frame, given, **options)
-    columns_of = {
-        ties: [
-            _named(ties, index, column, conventions=column.conventions.but(ties=ties))
-            for index, column in enumerate(log.definitions)
-        ]
+    every = [
+        _named(ties, index, column, conventions=column.conventions.but(ties=ties))
         for ties in ("worst", "best", "expected")
-    }
-    columns_of["expected"] = [
-        column for column in columns_of["expected"] if has_expectation(column.metric)
+        for index, column in enumerate(log.definitions)
+        if ties != "expected" or has_expectation(column.metric)
     ]
     worst = log.conventions.but(ties="worst")
     shares = [Definition.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
-    every = [column for columns in columns_of.values() for column in columns]
     names = {f"worst {index}": output_name(metric) for index, metric in enumerate(given)}
     wide = _means(replace(log, definitions=[*every, *shares]), names)
-    known = {column.name for column in columns_of["expected"]}
+    known = {column.name for column in every}
     rows = {
         output_name(metric): {
             "low": pl.min_horizontal(f"worst {index}", f"best {index}"),
@@ -262,8 +249,6 @@ def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.Dat
 
     Return None if the metric has none.
     """
-    if unknown := {*options} - {*OPTIONS["EvaluateOptions"]}:
-        raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     try:
         with recorded_warnings():
             return collected(judgment_bounds(frame, metric, **options))

@@ -16,12 +16,7 @@ from polars_rank.evaluation.means import to_rows
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.value_columns import (
-    check_run,
-    is_run,
-    variables,
-    with_known_baseline,
-)
+from polars_rank.stats.value_columns import check_run, is_run, variables, with_known_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

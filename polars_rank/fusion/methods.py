@@ -261,14 +261,10 @@ class Fusion:
             object.__setattr__(self, "weights", self._checked_weights(self.weights))
 
     def __str__(self) -> str:
-        given = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in ("method", "k") and getattr(self, each.name) != each.default
-        }
-        if self.k not in (None, _RANK_CONSTANT):
-            given = {"k": self.k, **given}
-        texts = [f"{name}={_written(value)}" for name, value in given.items()]
+        values = {each.name: getattr(self, each.name) for each in fields(self)[1:]}
+        if values["k"] == _RANK_CONSTANT:
+            del values["k"]
+        texts = [f"{name}={_written(value)}" for name, value in values.items() if value is not None]
         return f"{self.method}({', '.join(texts)})" if texts else self.method
 
     def __repr__(self) -> str:

@@ -10,13 +10,7 @@ from typing import Any, TypeAlias, Unpack
 import polars as pl
 
 from polars_rank._params import Names, free, integer, is_number, used_twice
-from polars_rank.conventions import (
-    POLARS_RANK,
-    ConventionsLike,
-    Definitions,
-    named,
-    read_metrics,
-)
+from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError, short
 from polars_rank.evaluation.evaluate import per_query
@@ -273,17 +267,14 @@ def _read_candidates(
 ) -> tuple[Sequence[Fusion], int | None]:
     """Return the methods, and the number of steps of weights from 0 to 1 if weights are tuned."""
     is_one = isinstance(candidates, (str, Fusion))
-    if isinstance(candidates, (str, Fusion)):
-        given = {"`candidates`": candidates}
-    elif isinstance(candidates, Sequence):
-        given = {f"`candidates`[{index}]": each for index, each in enumerate(candidates)}
-    else:
+    if not candidates or not isinstance(candidates, (Fusion, Sequence)):
         raise ArgumentError(
             "`candidates` must be a method, such as \"sum(normalize='min_max')\", or a list "
-            f"of methods; found {short(candidates)}"
+            f"of methods that is not empty; found {short(candidates)}"
         )
-    if not given:
-        raise ArgumentError("`candidates` is empty; pass methods, such as 'rrf(k=10)'")
+    given: dict[str, Any] = {"`candidates`": candidates}
+    if not isinstance(candidates, (str, Fusion)):
+        given = {f"`candidates`[{index}]": each for index, each in enumerate(candidates)}
     methods = [read_fusion(each, argument) for argument, each in given.items()]
     if is_one and not methods[0].has_free_weights:
         problem = "already has weights" if methods[0].weights else "has no weights"

@@ -16,7 +16,7 @@ from polars_rank.stats.inference import T
 from polars_rank.stats.predictions import HUMAN, PREDICTIONS, rows_of_predictions
 from polars_rank.stats.result_columns import returning
 from polars_rank.stats.rows import ResultRows
-from polars_rank.stats.summary import SUMMARY, Summary, warn_rows
+from polars_rank.stats.summary import SUMMARY, Summary
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
 
@@ -145,16 +145,16 @@ def estimate(
             rows_of_predictions(rows, group, facts, pairs, baseline)
         made = Summary(rows, confidence) if pairs is None else Comparison(rows, confidence)
         made.warn()
-        warn_rows(
-            (made.inference.method == T) & made.estimate.is_few, rows.texts,
+        rows.warn_of(
+            (made.inference.method == T) & made.estimate.is_few,
             "few judged queries, or few that differ, in {}: t assumes a normal distribution",
-        )  # fmt: skip
-        warn_rows(
-            rows.count("is_selective") > 0, rows.texts,
+        )
+        rows.warn_of(
+            rows.count("is_selective") > 0,
             "the predicted values of judged queries differ from those of the others in {} "
             "(p < 0.001): the judged queries are not a random sample of all, so the estimate may "
             "be biased",
-        )  # fmt: skip
+        )
         return rows.keys, made
 
     columns = SUMMARY if baseline is None else COMPARISON

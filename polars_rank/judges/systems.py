@@ -16,7 +16,7 @@ from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_o
 from polars_rank.judges.labels import check_judges
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.comparison import Comparison
-from polars_rank.stats.result_columns import deferred, first_few, labels
+from polars_rank.stats.result_columns import deferred
 from polars_rank.stats.rows import rows_of_pairs
 from polars_rank.stats.value_columns import Variable, check_run
 from polars_rank.stats.values import Group, Values
@@ -40,6 +40,8 @@ _SCHEMA = {
 }
 #: A larger share of the reference's queries without values of both judges leads to a warning.
 _MOST_DROPPED = 0.05
+#: Number of groups that a warning names.
+_EXAMPLES = 5
 
 
 @framed
@@ -279,7 +281,8 @@ class _Agreement:
         names_ = (*key, variable.name, str(judge), str(self.reference))
         total = known[0].select(self.source.query).n_unique()
         if total - queries > _MOST_DROPPED * total:
-            (text,) = labels([*self.source.by, "metric"], [(*key, judge, variable.name)])
+            where = zip([*self.source.by, "metric"], [*key, judge, variable.name], strict=True)
+            text = ", ".join(f"{name} = {value!r}" for name, value in where)
             self.dropped.append(f"{text} ({total - queries:,} of {total:,})")
         for statistic, value, low, high, note in self._statistics(common, variable, runs):
             yield (*names_, statistic, value, low, high, runs, queries, note)
@@ -338,9 +341,11 @@ class _Agreement:
     def warn(self) -> None:
         """Warn of queries that are not compared, and of few queries."""
         if self.dropped:
+            more = len(self.dropped) - _EXAMPLES
             warn(
                 f"queries with values of the judge {self.reference!r} are not compared, because a "
-                f"run has no value of one of the judges: {first_few(self.dropped)}"
+                f"run has no value of one of the judges: {'; '.join(self.dropped[:_EXAMPLES])}"
+                + (f"; and {more:,} more" if more > 0 else "")
             )
         warn_of_few(self.fewest, "clusters" if self.source.cluster else "queries")
 

@@ -47,9 +47,6 @@ JUDGED = OWN + "share of judged"
 #: Columns of slices in tables of means and of comparisons.
 _OF_SLICES = ("slice", "value", "contribution")
 _OPPOSITE = {"better": "worse", "worse": "better"}
-#: Columns that the opposite comparison exchanges, and those that it also multiplies by -1.
-_EXCHANGED = (("mean", "baseline_mean"), ("wins", "losses"))
-_NEGATED = (("low", "high"), ("low_uncorrected", "high_uncorrected"))
 #: The columns of verdicts on nothing.
 _NOTHING = {
     "where": pl.lit(""), "queries": pl.lit(0), "verdict": pl.lit("fail"),
@@ -162,26 +159,20 @@ def _oriented(pairs: pl.DataFrame, summary: pl.DataFrame, question: Question) ->
         pl.col(name).replace_strict(best_first, range(len(best_first)))
         for name in (run, "baseline")
     )
-    is_opposite = place > other_place
-
-    def if_opposite(value: pl.Expr | None, name: str) -> pl.Expr:
-        return pl.when(is_opposite).then(value).otherwise(name).alias(name)
-
+    exchanged = (run, "baseline"), ("mean", "baseline_mean"), ("wins", "losses")
+    negated = ("low", "high"), ("low_uncorrected", "high_uncorrected"), ("difference",) * 2
     difference, mean = pl.col("difference"), pl.col("mean")
-    of_base = pl.when(mean != 0).then(-difference / mean.abs())
+    opposite = {
+        **{name: pl.col(other) for pair in exchanged for name, other in (pair, pair[::-1])},
+        **{name: -pl.col(other) for pair in negated for name, other in (pair, pair[::-1])},
+        "verdict": pl.col("verdict").replace(_OPPOSITE),
+        "relative_difference": pl.when(mean != 0).then(-difference / mean.abs()),
+        **dict.fromkeys(("relative_low", "relative_high"), pl.lit(None)),
+    }
     return pairs.with_columns(
-        *(
-            if_opposite(sign * pl.col(other), name)
-            for sign, both in ((1, _EXCHANGED), (-1, _NEGATED))
-            for pair in both
-            for name, other in (pair, pair[::-1])
-        ),
-        if_opposite(pl.col("baseline"), run), if_opposite(pl.col(run), "baseline"),
-        if_opposite(-difference, "difference"),
-        if_opposite(pl.col("verdict").replace(_OPPOSITE), "verdict"),
-        if_opposite(of_base, "relative_difference"),
-        *(if_opposite(None, name) for name in ("relative_low", "relative_high")),
-    ).sort(place, other_place, maintain_order=True)  # fmt: skip
+        pl.when(place > other_place).then(value).otherwise(name).alias(name)
+        for name, value in opposite.items()
+    ).sort(place, other_place, maintain_order=True)
 
 
 def ranked(summary: pl.DataFrame, question: Question) -> pl.DataFrame:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import Names, number, share, whole_number
+from polars_rank._params import Names, is_number, number_in, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, warn
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT
-from polars_rank.stats.inference import NONE, Inference
+from polars_rank.stats.inference import NONE
 from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import ResultRows, rows_of_pairs
 from polars_rank.stats.summary import ESTIMATE_COLUMNS, METHOD, SLICE_COLUMNS, Summary
@@ -36,22 +36,15 @@ class Margin(NamedTuple):
     @classmethod
     def of(cls, given: Any) -> Margin:
         """Return the margin of a parameter: a number, or text such as "2%"."""
-        if isinstance(given, str):
-            text = given.strip()
-            try:
-                size = float(text.removesuffix("%").replace("_", "?")) / 100
-            except ValueError:
-                size = -1.0
-            if not text.endswith("%") or not 0 <= size < 1:
-                raise ArgumentError(
-                    "`margin` must be a number of 0 or above, or a percentage of the baseline's "
-                    f"mean as text, such as '2%'; found {short(given)}"
-                )
-            return cls(size, is_relative=True)
-        size = float(number("margin", given, "0 or above"))
-        if size < 0:
-            raise ArgumentError(f"`margin` must be a number, 0 or above; found {short(given)}")
-        return cls(size)
+        is_relative = isinstance(given, str) and given.strip().endswith("%")
+        percent = number_in(given.strip()[:-1].strip()) if is_relative else None
+        size = float(given) if is_number(given) else -1.0 if percent is None else percent / 100
+        if size < 0 or (is_relative and size >= 1):
+            raise ArgumentError(
+                "`margin` must be a number, 0 or above, or a percentage of the baseline's mean as "
+                f"text, such as '2%'; found {short(given)}"
+            )
+        return cls(size, is_relative)
 
 
 NO_MARGIN = Margin(0.0)
@@ -70,35 +63,15 @@ class Comparison(Summary):
         super().__init__(rows, confidence, repeated=repeated, differences=True, known=known)
         self.margin = margin
         self.is_lower: Array = np.array([lower[key.metric] for key in rows.keys], dtype=bool)
-        #: The estimates with the methods of the corrected intervals.
-        self.corrected: Inference
-        self.p_values: Array
-        self.levels: Array
-        self.comparisons: Array
+        # The estimates with the methods of the corrected intervals.
         self.corrected, self.p_values, self.levels, self.comparisons = rows.levels(
             self.inference, 1 - confidence, is_corrected=correction, is_repeated=repeated
         )
-
-    @property
-    def mean(self) -> Array:
-        """The means of the runs over the queries that both runs have."""
-        return self.estimate.mean + self.estimate.base
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The corrected intervals."""
         return self.corrected.bounds(self.levels)
-
-    @property
-    def methods(self) -> list[str]:
-        """The method of each interval."""
-        return [*self.corrected.method]
-
-    @property
-    def relative_difference(self) -> Array:
-        """The differences as shares of the baselines' means."""
-        base = np.abs(self.estimate.base)
-        return np.where(base > 0, self.estimate.mean / base, np.nan)
 
     @cached_property
     def relative_bounds(self) -> tuple[Array, Array]:
@@ -176,14 +149,14 @@ COMPARISON = (
     *SLICE_COLUMNS,
     ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.estimate.base,
                  is_minor=True),
-    ResultColumn("mean", f"mean of the run {_MEANS}", lambda r: r.mean),
+    ResultColumn("mean", f"mean of the run {_MEANS}", lambda r: r.estimate.mean + r.estimate.base),
     ResultColumn("difference", "mean - baseline_mean", lambda r: r.estimate.mean, kind=ESTIMATE,
                  bounds=("low", "high"), format="signed"),
     ResultColumn("low", "lower bound of the confidence interval of the difference; null if "
                  "there is none", lambda r: r.bounds[0], kind=BOUND),
     ResultColumn("high", "upper bound", lambda r: r.bounds[1], kind=BOUND),
     ResultColumn("relative_difference", "difference / abs(baseline_mean)",
-                 lambda r: r.relative_difference, kind=ESTIMATE,
+                 lambda r: r.estimate.ratio, kind=ESTIMATE,
                  bounds=("relative_low", "relative_high"), format="percent", is_detail=True),
     ResultColumn("relative_low", "lower bound of the relative difference; null if the baseline's "
                  "mean may be 0. Only with a margin in percent, or details",
@@ -385,6 +358,6 @@ def _warn_of_missing(rows: ResultRows) -> None:
             f"more than {MANY_MISSING:.0%} of the queries are not compared in "
             f"{number_of(count, 'row')}, because only one of the runs has them, e.g. "
             f"{missing[place]:,.0f} of {missing[place] + queries[place]:,.0f} of "
-            f"{rows.texts[place]}: evaluate all runs on the same queries, or keep those that all "
+            f"{rows.subject(place)}: evaluate all runs on the same queries, or keep those that all "
             f"runs have: {of_all_runs('values', 'values', runs, query)}"
         )

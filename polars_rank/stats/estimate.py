@@ -250,6 +250,11 @@ class Estimate:
             sample,
         ), np.divide(y, total, out=y), units.numbers  # fmt: skip
 
+    @property
+    def ratio(self) -> Array:
+        """Differences as shares of the baselines' means; NaN for a mean of 0."""
+        return np.where(self.base == 0, np.nan, self.mean / np.abs(self.base))
+
     def __getitem__(self, rows: Array) -> Estimate:
         return Estimate(**{name: each[rows] for name, each in vars(self).items()})
 

@@ -115,7 +115,7 @@ class Inference:
         A ratio r is inside if the test of `bounds` does not reject that difference - r · baseline
         has the mean 0. NaN if all ratios on a side are inside: the baseline's mean may be 0.
         """
-        ratio = self.estimate.mean / np.abs(self.estimate.base)
+        ratio = self.estimate.ratio
         known = np.isfinite(ratio)
         low, high = np.full((2, len(ratio)), np.nan)
         alpha = np.broadcast_to(np.asarray(alpha, dtype=float), known.shape)[known]

@@ -178,22 +178,16 @@ def leaderboard(
 
 def _number_of_runs(source: Values, frame: pl.DataFrame) -> int:
     """Return the number of runs; raise `DataError` for tables that do not compare them."""
-    run, tasks = str(source.run), list(source.by)
-    for group in source.groups(frame):
+    groups = source.groups(frame)
+    for group in groups:
         group.check_unique()
-    runs = frame.get_column(run).n_unique()
-    if runs < 2 and frame.height:
+    source.compared(groups, None)
+    runs = len({run for group in groups for run in group.rows})
+    if lacking := [group.key for group in groups if len(group.rows) < runs]:
         raise DataError(
-            f"the column {run!r} has only the run {frame.get_column(run)[0]!r}; put the per-query "
-            "values of all runs in one table"
+            f"{number_of(len(lacking), 'task')} without rankings of some runs, e.g. "
+            f"{dict(zip(source.by, lacking[0], strict=True))}; evaluate all runs on all tasks"
         )
-    if tasks:
-        number = frame.group_by(tasks).agg(pl.col(run).n_unique().alias(PLACE))
-        if (lacking := number.filter(pl.col(PLACE) < runs).sort(tasks)).height:
-            raise DataError(
-                f"{number_of(lacking.height, 'task')} without rankings of some runs, e.g. "
-                f"{lacking.drop(PLACE).row(0, named=True)}; evaluate all runs on all tasks"
-            )
     return runs
 
 

@@ -16,9 +16,6 @@ from polars_rank.errors import DataError, in_this_context
 from polars_rank.frames.tables import collected, lazy
 from polars_rank.stats._arrays import np
 
-#: Number of groups and runs that a message names.
-_EXAMPLES = 5
-
 #: The kinds of numbers that decide rules: a count or a bound decides by itself, an estimate by its
 #: interval; other columns cannot be in rules.
 COUNT, BOUND, ESTIMATE, OTHER = "count", "bound", "estimate", "other"
@@ -89,14 +86,6 @@ def returning(columns: Sequence[ResultColumn]) -> Callable[[F], F]:
     return decorate
 
 
-def labels(names: Sequence[str], keys: Iterable[Sequence[Any]]) -> list[str]:
-    """Return the values of some columns as text, for messages."""
-    return [
-        ", ".join(f"{name} = {value!r}" for name, value in zip(names, key, strict=True))
-        for key in keys
-    ]
-
-
 def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) -> pl.LazyFrame:
     """Return a table that a function computes when it is collected; NumPy's NaN is unknown."""
 
@@ -105,13 +94,6 @@ def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) ->
             return function()
 
     return pl.defer(in_this_context(result), schema=pl.Schema(schema))
-
-
-def first_few(labels: Iterable[str]) -> str:
-    """Return the first few different labels as text, with the number of others."""
-    different = list(dict.fromkeys(labels))
-    more = len(different) - _EXAMPLES
-    return "; ".join(different[:_EXAMPLES]) + (f"; and {more:,} more" if more > 0 else "")
 
 
 @public

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from polars_rank.errors import number_of, warn
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import Estimate, Facts
 from polars_rank.stats.families import Family, Influences
 from polars_rank.stats.inference import NONE, Inference
-from polars_rank.stats.result_columns import labels
 from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
@@ -63,19 +63,19 @@ class ResultRows:
         """The estimates of all rows."""
         return Estimate.stack(self.estimates)
 
-    @property
-    def texts(self) -> list[str]:
-        """What each row is about, for messages."""
-        source, texts = self.source, labels(self.source.by, (key.group for key in self.keys))
-        return [
-            ", ".join(
-                each for each in (
-                    repr(key.metric), "" if source.run is None else f"{source.run} = {key.run!r}",
-                    text, "" if key.slice is None else f"{key.slice} = {key.value!r}",
-                ) if each
-            )
-            for key, text in zip(self.keys, texts, strict=True)
-        ]  # fmt: skip
+    def subject(self, place: int) -> str:
+        """Return what a row is about, for messages."""
+        key, source = self.keys[place], self.source
+        values = {} if source.run is None else {source.run: key.run}
+        values |= dict(zip(source.by, key.group, strict=True))
+        values |= {} if key.slice is None else {key.slice: key.value}
+        return ", ".join([repr(key.metric), *(f"{n} = {value!r}" for n, value in values.items())])
+
+    def warn_of(self, mask: Array, message: str) -> None:
+        """Warn of some rows; the message has a place for their number and an example."""
+        if count := int(mask.sum()):
+            subject = self.subject(int(mask.argmax()))
+            warn(message.format(f"{number_of(count, 'row')}, e.g. of {subject}"))
 
     def levels(
         self, inference: Inference, alpha: float, *, is_corrected: bool, is_repeated: bool

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import Names, share
-from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, np
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, UNEQUAL, Estimate
@@ -18,8 +17,6 @@ from polars_rank.stats.rows import ResultRows, rows_of_runs
 from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polars_rank.metrics.names import Metrics
 
 #: Below these degrees of freedom, intervals with unequal weights are unreliable.
@@ -47,10 +44,10 @@ class Summary:
         alpha = 1 - self.confidence
         return self.inference.at(alpha).bounds(alpha)
 
-    @property
-    def methods(self) -> list[str]:
-        """The method of each interval."""
-        return [*self.inference.at(1 - self.confidence).method]
+    @cached_property
+    def corrected(self) -> Inference:
+        """The estimates with the methods of the intervals of the result."""
+        return self.inference.at(1 - self.confidence)
 
     @property
     def skewness(self) -> Array:
@@ -60,12 +57,11 @@ class Summary:
 
     def warn(self) -> None:
         """Warn of unreliable intervals."""
-        e, method, texts = self.estimate, self.inference.method, self.rows.texts
+        e, method = self.estimate, self.inference.method
         degrees = np.minimum(e.degrees, np.minimum(e.shape, e.effective) - 1)
         few = (degrees < FEW_DEGREES) & (e.effective < UNEQUAL * e.units)
-        warn_rows(
+        self.rows.warn_of(
             few & (method != NONE),
-            texts,
             f"fewer than {FEW_DEGREES} degrees of freedom in {{}}: few queries or clusters have "
             "most of the weight, and the interval is unreliable",
         )
@@ -92,7 +88,7 @@ ESTIMATE_COLUMNS = (
 )  # fmt: skip
 METHOD = ResultColumn(
     "method", 'method of the interval: "t", "clopper-pearson", "tango", "bounded", "sequence" or '
-    '"none"', lambda r: r.methods, pl.String(),
+    '"none"', lambda r: [*r.corrected.method], pl.String(),
 )  # fmt: skip
 SUMMARY = (
     *SLICE_COLUMNS,
@@ -233,15 +229,13 @@ def summarize(
         rows = rows_of_runs(source)
         found = Summary(rows, confidence, repeated=repeated)
         e, method = rows.estimate, found.inference.method
-        warn_rows(
+        rows.warn_of(
             (method == NONE) & (e.n > 1) & (e.error == 0),
-            rows.texts,
             "all values are equal in {}: they do not show how much queries vary, so there is no "
             "interval",
         )
-        warn_rows(
+        rows.warn_of(
             (method == T) & e.is_few,
-            rows.texts,
             f"fewer than {FEW_QUERIES} queries, or {FEW_DIFFERENT} that differ from most, in {{}}: "
             "without a known range of the values, the interval assumes a normal distribution",
         )
@@ -249,9 +243,3 @@ def summarize(
         return rows.keys, found
 
     return source.result(SUMMARY, summary, details=details)
-
-
-def warn_rows(mask: Array, texts: Sequence[str], message: str) -> None:
-    """Warn of some rows; the message has a place for their number and an example."""
-    if count := int(mask.sum()):
-        warn(message.format(f"{number_of(count, 'row')}, e.g. of {texts[int(mask.argmax())]}"))

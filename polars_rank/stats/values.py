@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -215,32 +214,31 @@ class Values:
         ).row(0, named=True)  # fmt: skip
         problems: dict[str, pl.Expr] = {}
         for name in names:
-            low, high, value = sums[LOW + name], sums[HIGH + name], pl.col(name)
-            if sums[PLACE + name] or (low is not None and not (isfinite(low) and isfinite(high))):
-                problem = f"NaN or infinite values in the column {name!r}; use null for undefined"
-                problems[problem] = ~value.is_finite()
-            elif low is not None and max(-low, high) > LARGE:
-                problem = (
+            low, high, value = sums[LOW + name] or 0, sums[HIGH + name] or 0, pl.col(name)
+            if sums[PLACE + name] or max(-low, high) > LARGE:
+                is_finite = value.is_finite()
+                problems |= {
+                    f"NaN or infinite values in the column {name!r}; use null for undefined":
+                        ~is_finite,
                     f"values above {LARGE:g} in the column {name!r}, whose squares overflow; "
-                    "divide all values by a number"
-                )
-                problems[problem] = value.abs() > LARGE
+                    "divide all values by a number": is_finite & (value.abs() > LARGE),
+                }  # fmt: skip
         if self.weight is not None:
             value = pl.col(self.weight).cast(pl.Float64)
             valid = ((value >= 0) & value.is_finite()).fill_null(value=False)
             fits = (value == 0) | value.is_between(1 / LARGE, LARGE)
             column = f"in the column {self.weight!r}"
-            of_weights = {
+            problems |= {
                 f"null, negative, NaN or infinite weights {column}": ~valid,
                 f"weights {column} whose squares overflow or underflow; multiply all weights by a "
                 "number": valid & ~fits,
             }
-            problems |= {p: c for p, c in of_weights.items() if frame.select(c.any()).item()}
         findings = []
         for problem, condition in problems.items():
-            rows = frame.filter(condition.fill_null(value=False))
-            example = {n: v for n, v in rows.row(0, named=True).items() if not n.startswith(OWN)}
-            findings.append(Finding(problem, rows.height, example))
+            if (rows := frame.filter(condition)).height:
+                row = rows.row(0, named=True)
+                example = {name: row[name] for name in row if not name.startswith(OWN)}
+                findings.append(Finding(problem, rows.height, example))
         if findings:
             raise DataError.of(findings)
         return {
