@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -10,9 +11,8 @@ from polars import col
 
 from polars_rank._pages import Page, PageTable
 from polars_rank.errors import number_of
-from polars_rank.gates.golden import ALL
 from polars_rank.gates.measures import BEFORE, main_metric
-from polars_rank.gates.rules import Rule, text_of
+from polars_rank.gates.rules import text_of
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.verdict_files import page_of_verdicts, table_of_verdicts
 
@@ -20,35 +20,30 @@ from polars_rank.stats.verdict_files import page_of_verdicts, table_of_verdicts
 _QUERIES, _FAILURES, _NAMED = 5, 20, 3
 #: The longest ids of documents that are shown whole.
 _ID = 36
-_CATEGORY = "category="
 
 
 def page_of(gate: Any) -> Page:
     """Return the page of a gate."""
-    failures = _failures(gate)
-    title = _headline(gate)
-    names = [
-        row["failed"] + (f" ({row['category']})" if row["category"] != ALL else "")
-        for row in failures[:_NAMED]
-    ]
-    names += ["…"] * (len(failures) > _NAMED)
-    passed = gate.verdicts.filter(verdict="pass")
+    verdicts = gate.verdicts
+    failed, passed = (verdicts.filter(verdict=each) for each in ("fail", "pass"))
+    title, names = _headline(gate), gate.failed
+    texts = [*names[:_NAMED], *["…"] * (len(names) > _NAMED)]
     tables = [_means(gate.table), *_queries(gate)]
-    if failures:
-        table, more = pl.DataFrame(failures[:_FAILURES]), len(failures) - _FAILURES
-        kept = [name for name in table.columns if any(table[name])]
-        below = f"and {more} more" * (more > 0)
-        tables.insert(0, PageTable(table.select(kept), below=below, folds=True))
+    if failed.height:
+        below = f"and {failed.height - _FAILURES} more" * (failed.height > _FAILURES)
+        table = table_of_verdicts(failed.head(_FAILURES))
+        shown = replace(table, frame=table.frame.drop("verdict"), below=below, folds=True)
+        tables.insert(0, shown)
     count = f"{number_of(passed.height, 'rule')} passed"
     return Page(
         title, gate.notes, tables, about="Retrieval gate", warnings=gate.warnings,
         details=[table_of_verdicts(passed, count)] if passed.height else [],
-        summary=f"{title}: {', '.join(names)}" if names else title,
+        summary=f"{title}: {', '.join(texts)}" if names else title,
         data={
             "passed": gate.passed, "robustness": gate.robustness, "warnings": gate.warnings,
-            "verdicts": gate.verdicts, "table": gate.table, "queries": gate.queries,
+            "verdicts": verdicts, "table": gate.table, "queries": gate.queries,
         },
-        cases=page_of_verdicts(gate.verdicts).cases if gate.verdicts.height else (),
+        cases=page_of_verdicts(verdicts).cases if verdicts.height else (),
     )  # fmt: skip
 
 
@@ -56,60 +51,13 @@ def _headline(gate: Any) -> str:
     """Return whether a gate passed; if it did, no loss is shown, which is not proof of none."""
     count, failed = number_of(gate.verdicts.height, "rule"), len(gate.failed)
     if gate.verdicts.is_empty():
-        needs = " with more common queries" if "docs" + BEFORE in gate.queries.columns else ""
-        return f"No rule was checked: give floors or a baseline{needs}"
+        return "No rule was checked: give floors or a baseline with common queries"
     if failed:
         return f"FAILED: {failed} of {count}"
     is_guarded = gate.verdicts["rule"].str.starts_with("not ").any()
     is_loss = "worse" in gate.verdicts["reason"]
     loss = f", no loss {'beyond the margin ' * is_loss}shown" if is_guarded else ""
     return f"PASSED: {count}{loss}"
-
-
-def _failures(gate: Any) -> list[dict[str, str]]:
-    """Return a row for each metric and category that fails, whatever the number of rules.
-
-    The rule about the mean, the largest drop and the guard may all say the same loss.
-    """
-    found: dict[tuple[str, str], list[tuple[Rule, Mapping[str, Any]]]] = {}
-    for row in gate.verdicts.filter(verdict="fail").iter_rows(named=True):
-        rule, category = Rule.read(row["rule"]), _category_of(row["where"])
-        category = ALL if category is None else category
-        found.setdefault((str(rule.metric), category), []).append((rule, row))
-    means = {row["category"]: row for row in gate.table.iter_rows(named=True)}
-    failures = []
-    for (metric, category), failed in found.items():
-        row = means.get(category, {})
-        mean, difference = row.get(metric), row.get(f"difference({metric})")
-        cells = {
-            "category": category,
-            "mean": "" if mean is None else f"{mean:.3f}",
-            "difference": "" if difference is None else f"{difference:+.3f}",
-            "interval": "",
-        }
-        has_drop = any(rule.column != "mean" and not rule.is_guard for rule, _ in failed)
-        names = []
-        for rule, row in failed:
-            if not rule.is_guard:
-                names.append(rule.condition)
-                number = "no queries" if row["value"] is None else rule.shown(row["value"])
-                cells["mean" if rule.column == "mean" else "difference"] = number
-                continue
-            cells["interval"] = f"[{rule.shown(row['low'])}, {rule.shown(row['high'])}]"
-            if not has_drop:
-                unit, sign = (100, "%") if rule.column.startswith("relative") else (1, "")
-                margin = f" beyond {abs(rule.bound) * unit:.12g}{sign}" * bool(rule.bound)
-                names.append(f"no loss in {metric}{margin}")
-        failures.append({"failed": "; ".join(names), **cells})
-    return failures
-
-
-def _category_of(where: str | None) -> str | None:
-    """Return the category of a verdict; None for all queries."""
-    if not where or not where.startswith(_CATEGORY):
-        return None
-    category = where.removeprefix(_CATEGORY)
-    return "null" if category == text_of("null") else category
 
 
 def _means(table: pl.DataFrame) -> PageTable:
@@ -143,11 +91,12 @@ def _queries(gate: Any) -> Iterator[PageTable]:
     """
     table, metrics = gate.queries, gate.metrics
     failed = gate.verdicts.filter(verdict="fail")
-    metric, category = main_metric(metrics), None
-    for row in failed.head(1).iter_rows(named=True):
-        metric = max((name for name in metrics if name in row["rule"]), key=len, default=metric)
-        category = _category_of(row["where"])
-    table = table if category is None else table.filter(category=category)
+    metric = main_metric(metrics)
+    for rule, where in failed.head(1).select("rule", "where").rows():
+        metric = max((name for name in metrics if name in rule), key=len, default=metric)
+        for category in table["category"].drop_nulls().unique() if where else ():
+            if where == f"category={text_of(category)}":
+                table = table.filter(category=category)
     sign, lost = -1 if lower_is_better(metric) else 1, table.clear()
     if metric + BEFORE in table.columns:
         loss = (col(metric + BEFORE) - col(metric)) * sign

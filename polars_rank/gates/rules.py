@@ -38,8 +38,6 @@ _RULE = re.compile(
 #: The end of a rule that restricts it to some rows: columns and values, which may be in quotes.
 _PAIR = r'([^=,"]+)=( *"[^"]*" *|[^,"]*)'
 _WHERE = re.compile(rf"(?P<rule>.+) where ?\((?P<pairs>{_PAIR}(?:,{_PAIR})*)\)")
-#: Decimals of numbers beside a bound, and the numbers that are shown without any.
-_MOST_DECIMALS, _LARGE = 12, 1000
 
 
 @dataclass(frozen=True)
@@ -207,16 +205,6 @@ class Rule:
         if row["difference"] == 0 and not row.get("wins") and not row.get("losses"):
             return f"equal in all {number_of(row['queries'], 'query', 'queries')}"
         return None if COLUMNS[self.column].kind == COUNT else row.get("verdict")
-
-    def shown(self, value: float) -> str:
-        """Return a number with the decimals that show on which side of the bound it is."""
-        scale, sign = (100, "%") if self.column.startswith("relative") else (1, "")
-        if abs(value) * scale >= _LARGE:
-            return f"{value * scale:,.0f}{sign}"
-        decimals = range(1 if sign else 3, _MOST_DECIMALS)
-        texts = (f"{value * scale:.{number}f}" for number in decimals)
-        alike = (text for text in texts if self.holds(float(text) / scale) == self.holds(value))
-        return next(alike, f"{value * scale:g}") + sign
 
 
 def _restricted(text: str, where: Any) -> tuple[str, Any]:
