@@ -47,22 +47,10 @@ from polars_rank.evaluation.stages import (
     running_sums,
 )
 from polars_rank.frames.layouts import Lengths
-from polars_rank.metrics.analyses import LONGEST, is_neutral, leaves, nodes, weighted
+from polars_rank.metrics import nodes
+from polars_rank.metrics.analyses import LONGEST, is_neutral, leaves, nodes_in, weighted
 from polars_rank.metrics.expressions import conditional, cutoff, lowered
-from polars_rank.metrics.nodes import (
-    Elements,
-    Field,
-    Gain,
-    Hits,
-    LiteralTerm,
-    MappedTerm,
-    Node,
-    Order,
-    Reduction,
-    Relevant,
-    Term,
-    Value,
-)
+from polars_rank.metrics.nodes import Field, Gain, Node, Order, Reduction, Relevant, Term, Value
 
 #: Columns of the codes of labels by the order of positions: those of all documents as they are
 #: ranked, of the retrieved ones, and of the documents in ideal order.
@@ -97,17 +85,17 @@ class Positions:
     def __init__(self, values: Sequence[Value], length: int, log: Log) -> None:
         self.values, self.length, self.log = values, length, log
         self.codes = LabelCodes(log.canonical.schema["label"])
-        self.reductions = [node for node in nodes(*values) if isinstance(node, Reduction)]
+        self.reductions = [node for node in nodes_in(*values) if isinstance(node, Reduction)]
         self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
         self.parts = {node: _split(node, length) for node in self.elements}
         self.stored = [*dict.fromkeys(part for part, _ in self.parts.values())]
         read = {(leaf, node.order) for node in self.stored for leaf in leaves(node.term)}
-        hits = {Relevant(leaf.rel) for leaf, _ in read if isinstance(leaf, Hits)}
+        hits = {Relevant(leaf.rel) for leaf, _ in read if isinstance(leaf, nodes.Hits)}
         self.relevant = dict.fromkeys(
             (leaf, order) for leaf, order in read if isinstance(leaf, Relevant)
         ) | dict.fromkeys((leaf, _RANKED) for leaf in hits)
         #: The counts of relevant documents that are read at each rank, and all of them.
-        self.hits = dict.fromkeys(Elements(leaf, _RANKED, "count") for leaf in hits)
+        self.hits = dict.fromkeys(nodes.Elements(leaf, _RANKED, "count") for leaf in hits)
         self.counts = dict.fromkeys(filter(_is_relevance, self.elements)) | self.hits
         self.names: dict[Node, str] = {
             node: f"{OWN}{index}"
@@ -125,7 +113,7 @@ class Positions:
         counts |= {(node, i + 1) for node in self.hits for i in positions}
         late = by_cutoffs(node for node in self.reductions if not _is_sum(node))
 
-        def part(node: Elements, start: int, stop: int) -> pl.Expr:
+        def part(node: nodes.Elements, start: int, stop: int) -> pl.Expr:
             return _total(columns[node][start:stop])
 
         return ColumnStages(
@@ -157,7 +145,7 @@ class Positions:
     def _cutoff(self, node: Reduction) -> int:
         return min(node.k, self.length) if isinstance(node.k, int) else self.length
 
-    def _columns(self, node: Elements) -> list[pl.Expr]:
+    def _columns(self, node: nodes.Elements) -> list[pl.Expr]:
         """Return what a reduction reads at each position."""
         part, weights = self.parts.get(node, (node, None))
         name = self.names[part]
@@ -170,7 +158,7 @@ class Positions:
             return columns
         return [column * weight for column, weight in zip(columns, weights, strict=True)]
 
-    def _element(self, node: Elements, i: int) -> pl.Expr:
+    def _element(self, node: nodes.Elements, i: int) -> pl.Expr:
         """Return a term at a position, masked where a position without a document has an effect."""
         # Columns without nulls take less time.
         filled = node.how != "extreme" and is_neutral(node) and is_neutral(node, label=0)
@@ -197,8 +185,8 @@ class Positions:
                 return retrieved
             case Relevant():
                 return pl.col(at(_relevant(leaf, order), i))
-            case Hits(rel):
-                hits = Elements(Relevant(rel), _RANKED, "count")
+            case nodes.Hits(rel):
+                hits = nodes.Elements(Relevant(rel), _RANKED, "count")
                 return pl.col(name_of_sum(self.names, hits, i + 1)).cast(pl.Float64)
             case Gain(gain):
                 label = self.codes.label(code, filled=filled)
@@ -244,9 +232,9 @@ def _none(node: Reduction) -> float | None:
 
 def _is_finite(term: Term) -> bool:
     """Return whether a term chooses among labels, ranks and numbers, which are finite."""
-    if isinstance(term, LiteralTerm):
+    if isinstance(term, nodes.LiteralTerm):
         return term.value is None or math.isfinite(term.value)
-    if isinstance(term, MappedTerm):
+    if isinstance(term, nodes.MappedTerm):
         return term.function is conditional and all(map(_is_finite, term.operands))
     return not isinstance(term, Gain)
 
@@ -255,12 +243,12 @@ def _is_sum(node: Reduction) -> bool:
     return node.how in {"sum", "count"} and not isinstance(node.k, Value)
 
 
-def _is_relevance(node: Elements) -> bool:
+def _is_relevance(node: nodes.Elements) -> bool:
     """Return whether a count reads columns of relevance as they are."""
     return isinstance(node.term, Relevant) and node.how == "count"
 
 
-def _split(node: Elements, length: int) -> tuple[Elements, Sequence[float] | None]:
+def _split(node: nodes.Elements, length: int) -> tuple[nodes.Elements, Sequence[float] | None]:
     """Return the part of a term that is stored, and its constant factor at each position."""
     if node.order == "any" and not leaves(node.term) & {Field("rank"), Field("retrieved")}:
         return replace(node, order="ideal"), None  # the same documents

@@ -31,7 +31,8 @@ from polars_rank.evaluation.stages import (
     name_of_sum,
     running_sums,
 )
-from polars_rank.metrics.analyses import first_that, is_neutral, nodes, reads_order
+from polars_rank.metrics import nodes
+from polars_rank.metrics.analyses import first_that, is_neutral, nodes_in, reads_order
 from polars_rank.metrics.expressions import (
     IS_RETRIEVED,
     cutoff,
@@ -41,24 +42,7 @@ from polars_rank.metrics.expressions import (
     lowered,
     reduced,
 )
-from polars_rank.metrics.nodes import (
-    Batch,
-    Elements,
-    Field,
-    Fold,
-    Gain,
-    Hits,
-    Listed,
-    Node,
-    OfTies,
-    Order,
-    Reduction,
-    Relevant,
-    Required,
-    Term,
-    UserExpression,
-    Value,
-)
+from polars_rank.metrics.nodes import Elements, Field, Fold, Listed, Node, Order, Reduction, Value
 from polars_rank.terms import IDEAL_RANK
 
 _POSITION = pl.col(POSITION).cast(pl.Float64)
@@ -111,12 +95,12 @@ class _Names:
     def __init__(self, values: Sequence[Value], rel: float, *, whole_labels: bool) -> None:
         self.values, self.rel, self.whole_labels = values, rel, whole_labels
         self.needs = Needs.of(values)
-        every = [*nodes(*values)]
-        self.hits = [node for node in every if isinstance(node, Hits)]
-        self.ties = [node for node in every if isinstance(node, OfTies)]
-        self.required = [node for node in every if isinstance(node, Required)]
-        self.folds: list[Fold | UserExpression] = [
-            node for node in every if isinstance(node, (Fold, UserExpression))
+        every = [*nodes_in(*values)]
+        self.hits = [node for node in every if isinstance(node, nodes.Hits)]
+        self.ties = [node for node in every if isinstance(node, nodes.OfTies)]
+        self.required = [node for node in every if isinstance(node, nodes.Required)]
+        self.folds: list[Fold | nodes.UserExpression] = [
+            node for node in every if isinstance(node, (Fold, nodes.UserExpression))
         ]
         reductions = [node for node in every if isinstance(node, Reduction)]
         self.rankings = [node for node in reductions if not reads_order(node)]
@@ -125,9 +109,9 @@ class _Names:
         firsts = ordered if self.needs.depth is not None else []
         self.firsts = {node: first for node in firsts if (first := first_that(node)) is not None}
         self.reductions = [node for node in ordered if node not in self.firsts]
-        self.batches: dict[Hashable, list[Batch]] = {}
+        self.batches: dict[Hashable, list[nodes.Batch]] = {}
         for node in every:
-            if isinstance(node, Batch):
+            if isinstance(node, nodes.Batch):
                 self.batches.setdefault(_source(node), []).append(node)
         self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
         folded = [node for node in self.folds if isinstance(node, Fold)]
@@ -191,7 +175,7 @@ class _Names:
         return lowered(node, self._reduction)
 
     def _reduction(self, node: Value) -> pl.Expr:
-        if isinstance(node, Batch):
+        if isinstance(node, nodes.Batch):
             same = self.batches[_source(node)]
             return pl.col(self.names[same[0]]).list.get(same.index(node))
         if is_running(node):
@@ -206,7 +190,7 @@ class _Names:
             return lowered(node.term, lambda each: place if each == IDEAL_RANK else leaf(each))
         term = lowered(node.term, leaf)
         if isinstance(node, Elements):
-            if node.order == "any" and isinstance(node.term, Relevant):
+            if node.order == "any" and isinstance(node.term, nodes.Relevant):
                 return term  # never null
             return complete(term, node.how, self._among(node))
         return pl.when(IS_RETRIEVED).then(term) if node.order == "rank" else term
@@ -218,7 +202,7 @@ class _Names:
             return _IDEAL_LABEL.is_not_null()
         return None
 
-    def _leaf(self, leaf: Term, order: Order | None) -> pl.Expr:
+    def _leaf(self, leaf: nodes.Term, order: Order | None) -> pl.Expr:
         """Return the column of what a term reads, in rows in rank order."""
         label = _IDEAL_LABEL if order == "ideal" else pl.col("label")
         match leaf:
@@ -232,22 +216,22 @@ class _Names:
                 return label.is_not_null()
             case Field(name) if name in _FIELDS:
                 return _FIELDS[name]
-            case Hits():
+            case nodes.Hits():
                 return pl.col(self.names[leaf]).cast(pl.Float64)
-            case OfTies():
+            case nodes.OfTies():
                 return pl.col(self.names[leaf])
-            case Gain(gain):
+            case nodes.Gain(gain):
                 return gain_of(gain, label, whole_labels=self.whole_labels)
         return leaf_of_rows(leaf)
 
-    def _of_ties(self, node: OfTies) -> pl.Expr:
+    def _of_ties(self, node: nodes.OfTies) -> pl.Expr:
         result: pl.Expr = node.function(
             *(lowered(each, partial(self._leaf, order=None)) for each in node.operands)
         )
         return result
 
-    def _fold(self, node: Fold | UserExpression) -> pl.Expr:
-        if isinstance(node, UserExpression):
+    def _fold(self, node: Fold | nodes.UserExpression) -> pl.Expr:
+        if isinstance(node, nodes.UserExpression):
             return node.expression
         columns = []
         for listed in node.sequences:
@@ -255,7 +239,7 @@ class _Names:
             columns.append(column if listed.k is None else column.head(listed.k))
         return folded(node, *columns)
 
-    def _batch(self, same: Sequence[Batch]) -> pl.Expr:
+    def _batch(self, same: Sequence[nodes.Batch]) -> pl.Expr:
         """Return the values of batches that share what is read, as one list."""
         first = same[0]
         document = pl.struct(
@@ -293,7 +277,7 @@ def replace_cutoff(listed: Listed) -> Listed:
     return listed if listed.k is None else Listed(listed.term, listed.order)
 
 
-def _source(batch: Batch) -> Hashable:
+def _source(batch: nodes.Batch) -> Hashable:
     return batch.read, batch.parameters, batch.fields
 
 

@@ -10,14 +10,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.metrics.analyses import columns_read, depth, reads_order, refusals
-from polars_rank.metrics.nodes import (
-    Column,
-    Elements,
-    Function,
-    Node,
-    Reduction,
-    Value,
-)
+from polars_rank.metrics.nodes import Column, Elements, Function, Node, Reduction, Value
 
 if TYPE_CHECKING:
     from polars_rank.evaluation.log import Log

@@ -11,37 +11,14 @@ import polars as pl
 from polars_rank._polars import is_elementwise
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gains import GAINS
+from polars_rank.metrics import nodes
 from polars_rank.metrics.expressions import conditional, lowered
-from polars_rank.metrics.nodes import (
-    Batch,
-    Column,
-    Elements,
-    Field,
-    Fold,
-    Function,
-    Gain,
-    Hits,
-    Listed,
-    LiteralTerm,
-    LiteralValue,
-    MappedTerm,
-    MappedValue,
-    Node,
-    OfTies,
-    Order,
-    Parameters,
-    Reduction,
-    Relevant,
-    Term,
-    UserExpression,
-    Value,
-    term_of,
-)
+from polars_rank.metrics.nodes import Field, Node, Order, Reduction, Relevant, Term, Value
 
 #: Fields of the label of a document.
 _LABELS = {Field("label"), Field("exact_label"), Field("judged")}
 #: The literal null.
-_NOTHING = term_of(None)
+_NOTHING = nodes.term_of(None)
 #: Fields that depend on the order of documents.
 _RANKS = {Field("rank"), Field("ideal_rank")}
 #: Fields of the documents tied with a document, which only plans by rows have.
@@ -49,9 +26,9 @@ TIES = {Field("position")} | {Field(name) for name in ("first", "last", "begin",
 #: Fields and functions of labels that columns by position have, by the order of positions.
 _RANKED = {Field("rank"), Field("label"), Field("retrieved"), Field("judged")}
 _OF_POSITIONS: Mapping[Order, tuple[set[Field], tuple[type[Term], ...]]] = {
-    "rank": (_RANKED, (Relevant, Hits, Gain)),
-    "any": (_RANKED, (Relevant, Gain)),
-    "ideal": ({Field("ideal_rank"), Field("label"), Field("judged")}, (Gain,)),
+    "rank": (_RANKED, (Relevant, nodes.Hits, nodes.Gain)),
+    "any": (_RANKED, (Relevant, nodes.Gain)),
+    "ideal": ({Field("ideal_rank"), Field("label"), Field("judged")}, (nodes.Gain,)),
 }
 
 #: The length of the longest ranking by columns, which count conditions as UInt8.
@@ -65,16 +42,16 @@ _OF_LABELS = {"label", "relevant", "hits", "ideal_rank"}
 
 
 @lru_cache(4096)
-def nodes(*roots: Node) -> tuple[Node, ...]:
+def nodes_in(*roots: Node) -> tuple[Node, ...]:
     """Return each distinct node once, inputs first."""
-    return (*dict.fromkeys(each for root in roots for each in (*nodes(*root.inputs), root)),)
+    return (*dict.fromkeys(each for root in roots for each in (*nodes_in(*root.inputs), root)),)
 
 
 @lru_cache(4096)
 def leaves(node: Node) -> frozenset[Term]:
     """Return what a term or a value reads of documents."""
     if isinstance(node, Term) and not node.inputs:
-        return frozenset() if isinstance(node, LiteralTerm) else frozenset([node])
+        return frozenset() if isinstance(node, nodes.LiteralTerm) else frozenset([node])
     return frozenset[Term]().union(*map(leaves, node.inputs))
 
 
@@ -84,17 +61,17 @@ def depth(*values: Value) -> int | None:
     The ranks of the first documents that meet conditions are found without it.
     """
     cutoffs: list[int | None] = [0]
-    for node in nodes(*values):
+    for node in nodes_in(*values):
         if first_that(node) is not None:
             continue
-        if isinstance(node, Listed) or (isinstance(node, Reduction) and reads_order(node)):
+        if isinstance(node, nodes.Listed) or (isinstance(node, Reduction) and reads_order(node)):
             # Tied documents and ideal ranks are found in whole rankings.
             whole = node.order == "any" or any(
                 leaf in TIES or (leaf == Field("ideal_rank") and node.order != "ideal")
                 for leaf in leaves(node)
             )
             cutoffs.append(None if whole or not isinstance(node.k, int) else node.k)
-        elif isinstance(node, (Batch, UserExpression)):
+        elif isinstance(node, (nodes.Batch, nodes.UserExpression)):
             cutoffs.append(None)
     known = [k for k in cutoffs if k is not None]
     return max(known) if len(known) == len(cutoffs) else None
@@ -106,7 +83,7 @@ def first_that(node: Node) -> Term | None:
     The condition reads only labels.
     """
     match node:
-        case Reduction("min", MappedTerm(function, operands), "rank", None):
+        case Reduction("min", nodes.MappedTerm(function, operands), "rank", None):
             condition, *others = operands
             is_rank = function is conditional and others == [Field("rank"), _NOTHING]
             read = leaves(condition)
@@ -118,13 +95,13 @@ def first_that(node: Node) -> Term | None:
 @lru_cache(4096)
 def reads_order(node: Node) -> bool:
     """Return whether a term or a value depends on the order of documents."""
-    if isinstance(node, UserExpression):
+    if isinstance(node, nodes.UserExpression):
         return True
     if isinstance(node, Reduction) and (node.order == "ideal" or node.k is not None):
         return True
-    if isinstance(node, Listed) and node.order != "any":
+    if isinstance(node, nodes.Listed) and node.order != "any":
         return True
-    if node in _RANKS or node in TIES or isinstance(node, (Hits, OfTies)):
+    if node in _RANKS or node in TIES or isinstance(node, (nodes.Hits, nodes.OfTies)):
         return True
     return any(map(reads_order, node.inputs))
 
@@ -132,14 +109,14 @@ def reads_order(node: Node) -> bool:
 @lru_cache(4096)
 def reads_labels(value: Value) -> bool:
     """Return whether a value depends on labels."""
-    for node in nodes(value):
-        if isinstance(node, UserExpression):
+    for node in nodes_in(value):
+        if isinstance(node, nodes.UserExpression):
             if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):
                 return True
-        elif isinstance(node, Gain):  # a constant gain does not read the label
+        elif isinstance(node, nodes.Gain):  # a constant gain does not read the label
             if node.gain(pl.col("label")).meta.root_names():
                 return True
-        elif node in {*_LABELS, Field("ideal_rank")} or isinstance(node, (Relevant, Hits)):
+        elif node in {*_LABELS, Field("ideal_rank")} or isinstance(node, (Relevant, nodes.Hits)):
             return True
     return False
 
@@ -150,23 +127,27 @@ def of_scored_documents(value: Value) -> frozenset[float | None]:
 
     None is the lowest relevant label of the call. Documents without a score have no effect on them.
     """
-    score = Listed(Field("score"), "any")
-    folds = [node for node in nodes(value) if isinstance(node, Fold) and score in node.sequences]
-    return frozenset(node.rel for node in nodes(*folds) if isinstance(node, Relevant))
+    score = nodes.Listed(Field("score"), "any")
+    folds = [
+        node for node in nodes_in(value) if isinstance(node, nodes.Fold) and score in node.sequences
+    ]
+    return frozenset(node.rel for node in nodes_in(*folds) if isinstance(node, Relevant))
 
 
 @lru_cache(4096)
 def has_threshold(value: Value) -> bool:
     """Return whether a value depends on the lowest relevant label of the call."""
-    return any(isinstance(node, (Relevant, Hits)) and node.rel is None for node in nodes(value))
+    return any(
+        isinstance(node, (Relevant, nodes.Hits)) and node.rel is None for node in nodes_in(value)
+    )
 
 
-def columns_read(*values: Node) -> list[Column]:
+def columns_read(*values: Node) -> list[nodes.Column]:
     """Return the columns of the log that values read, in a stable order."""
-    return [node for node in nodes(*values) if isinstance(node, Column)]
+    return [node for node in nodes_in(*values) if isinstance(node, nodes.Column)]
 
 
-def invalid_values(column: Column) -> dict[str, pl.Expr]:
+def invalid_values(column: nodes.Column) -> dict[str, pl.Expr]:
     """Return the checks for values that a metric cannot read: messages and conditions."""
     if column.kind == "as is":
         return {}
@@ -197,8 +178,8 @@ def no_count(parameter: str, column: str) -> dict[str, pl.Expr]:
 def refusals(*values: Value) -> dict[str, Callable[[pl.Expr], pl.Expr]]:
     """Return the labels that gains do not accept: messages and conditions."""
     refused: dict[str, Callable[[pl.Expr], pl.Expr]] = {}
-    for node in nodes(*values):
-        if isinstance(node, Gain):
+    for node in nodes_in(*values):
+        if isinstance(node, nodes.Gain):
             refused |= getattr(node.gain, "refuses", {})
     return refused
 
@@ -214,13 +195,13 @@ def fits_columns(value: Value) -> bool:
             and (value.order != "any" or is_neutral(value.elements))
             and (not isinstance(value.k, Value) or fits_columns(value.k))
         )
-    if isinstance(value, (LiteralValue, MappedValue)):
+    if isinstance(value, (nodes.LiteralValue, nodes.MappedValue)):
         return all(map(fits_columns, value.inputs))
     return False
 
 
 @lru_cache(4096)
-def is_neutral(elements: Elements, label: float | None = None) -> bool:
+def is_neutral(elements: nodes.Elements, label: float | None = None) -> bool:
     """Return whether rows and positions without a document of the order have no effect.
 
     They have no label and, if the order is "any", no rank. With `label`, they have this label, but
@@ -252,7 +233,7 @@ def is_condition(term: Term) -> bool | None:
 
 def _is_of_any_type(leaf: Term) -> bool:
     """Return whether a leaf is a column that need not have numbers."""
-    return leaf == Field("doc") or (isinstance(leaf, Column) and leaf.kind == "as is")
+    return leaf == Field("doc") or (isinstance(leaf, nodes.Column) and leaf.kind == "as is")
 
 
 def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.Expr:
@@ -260,9 +241,9 @@ def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.E
     match leaf:
         case Relevant() | Field("retrieved" | "judged" | "document"):
             return pl.lit(value=False)
-        case Field("rank" | "ideal_rank") | Hits():
+        case Field("rank" | "ideal_rank") | nodes.Hits():
             return pl.lit(ranks)
-        case Gain(gain):
+        case nodes.Gain(gain):
             worth: pl.Expr = gain(pl.lit(label, dtype=pl.Float64))
             return worth
         case Field("label"):
@@ -272,7 +253,7 @@ def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.E
 
 def weighted(term: Term, order: Order) -> tuple[Term, Term | None]:
     """Split a term into a factor and a weight, which reads only the rank in an order."""
-    if isinstance(term, MappedTerm) and term.function is operator.mul:
+    if isinstance(term, nodes.MappedTerm) and term.function is operator.mul:
         rest, weight = term.operands
         if leaves(weight) == {Field("ideal_rank" if order == "ideal" else "rank")}:
             return rest, weight
@@ -281,30 +262,35 @@ def weighted(term: Term, order: Order) -> tuple[Term, Term | None]:
 
 def check_functions(value: Value) -> None:
     """Raise `ArgumentError` for functions of users that plans cannot compute."""
-    for node in nodes(value):
+    for node in nodes_in(value):
         if node.inputs and _reads_truth_value(node):
             raise ArgumentError(
                 "a metric reads True or False instead of a term or a value; write "
                 "t.LABEL.equals(2) instead of t.LABEL == 2"
             )
-        if isinstance(node, MappedTerm) and node.function.__module__ not in _ELEMENTWISE:
+        if isinstance(node, nodes.MappedTerm) and node.function.__module__ not in _ELEMENTWISE:
             _check_elementwise(node.function, len(node.operands), node.parameters)
-        elif isinstance(node, Gain) and node.gain not in GAINS.values():
+        elif isinstance(node, nodes.Gain) and node.gain not in GAINS.values():
             _check_elementwise(node.gain, 1, ())
-        elif isinstance(node, Fold):
+        elif isinstance(node, nodes.Fold):
             _check_fold(node.function, len(node.sequences), node.parameters)
 
 
 def _reads_truth_value(node: Node) -> bool:
     """Return whether a node other than a choice or a default reads True or False."""
-    if isinstance(node, (MappedTerm, MappedValue)) and node.function.__module__ != "_operator":
+    if (
+        isinstance(node, (nodes.MappedTerm, nodes.MappedValue))
+        and node.function.__module__ != "_operator"
+    ):
         return False
-    literals = (each for each in node.inputs if isinstance(each, (LiteralTerm, LiteralValue)))
+    literals = (
+        each for each in node.inputs if isinstance(each, (nodes.LiteralTerm, nodes.LiteralValue))
+    )
     return any(each.kind is bool for each in literals)
 
 
 @lru_cache(4096)
-def _check_elementwise(function: Function, number: int, parameters: Parameters) -> None:
+def _check_elementwise(function: nodes.Function, number: int, parameters: nodes.Parameters) -> None:
     columns = [pl.col(f"term {index}") for index in range(number)]
     result = function(*columns, **dict(parameters))
     if not isinstance(result, pl.Expr) or not is_elementwise(result):
@@ -315,7 +301,7 @@ def _check_elementwise(function: Function, number: int, parameters: Parameters) 
 
 
 @lru_cache(4096)
-def _check_fold(function: Function, number: int, parameters: Parameters) -> None:
+def _check_fold(function: nodes.Function, number: int, parameters: nodes.Parameters) -> None:
     names = [f"term {index}" for index in range(number)]
     others = {*function(*map(pl.col, names), **dict(parameters)).meta.root_names()} - {*names}
     if others:

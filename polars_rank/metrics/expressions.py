@@ -11,28 +11,8 @@ import polars as pl
 
 from polars_rank.columns import is_relevant
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics.nodes import (
-    Batch,
-    Column,
-    Field,
-    Fold,
-    Gain,
-    Hits,
-    How,
-    Listed,
-    LiteralTerm,
-    LiteralValue,
-    MappedTerm,
-    MappedValue,
-    Mean,
-    Node,
-    Reduction,
-    Relevant,
-    Required,
-    Term,
-    UserExpression,
-    Value,
-)
+from polars_rank.metrics import nodes
+from polars_rank.metrics.nodes import Field, Fold, How, Node, Reduction, Relevant, Term, Value
 
 #: Columns of the ranked table.
 _LABEL = pl.col("label").cast(pl.Float64)
@@ -58,13 +38,13 @@ _FIELDS = {
 
 def lowered(node: Node, leaf: Callable[[Any], pl.Expr]) -> pl.Expr:
     """Return a term or a value as an expression, given the expressions of its leaves."""
-    if isinstance(node, (LiteralTerm, LiteralValue)):
+    if isinstance(node, (nodes.LiteralTerm, nodes.LiteralValue)):
         return pl.lit(node.value)
-    if isinstance(node, (MappedTerm, MappedValue)):
+    if isinstance(node, (nodes.MappedTerm, nodes.MappedValue)):
         operands = [lowered(each, leaf) for each in node.operands]
         result: pl.Expr = node.function(*operands, **dict(node.parameters))
         return result
-    if isinstance(node, (Required, Mean)):
+    if isinstance(node, (nodes.Required, nodes.Mean)):
         return lowered(node.value, leaf)
     return leaf(node)
 
@@ -80,11 +60,11 @@ def expression(value: Value) -> pl.Expr:
 
 
 def _aggregation(node: Value) -> pl.Expr:
-    if isinstance(node, UserExpression):
+    if isinstance(node, nodes.UserExpression):
         return node.expression
     if isinstance(node, Fold):
         return folded(node, *map(_sequence, node.sequences))
-    if isinstance(node, Batch):
+    if isinstance(node, nodes.Batch):
         rows = pl.struct(_of_rows(term).alias(name) for name, term in node.fields)
         return of_lists(_computed, node.compute, node.read, *node.parameters, lists=rows.implode())
     if not isinstance(node, Reduction):
@@ -127,23 +107,23 @@ def leaf_of_rows(leaf: Term) -> pl.Expr:
             return pl.col("relevant")
         case Relevant(float() | int() as rel):
             return is_relevant(pl.col("label"), rel)
-        case Hits(None):
+        case nodes.Hits(None):
             return pl.col("hits").cast(pl.Float64)
-        case Hits(rel):
+        case nodes.Hits(rel):
             hit = _of_rows(Relevant(rel)) & IS_RETRIEVED
             return pl.when(hit).then(_RANK).rank("ordinal").cast(pl.Float64)
-        case Gain(gain):
+        case nodes.Gain(gain):
             refusals = getattr(gain, "refuses", {})
             return sum((_refusing(*refusal) for refusal in refusals.items()), gain(_LABEL))
-        case Column(name, kind="as is"):
+        case nodes.Column(name, kind="as is"):
             return pl.col(name)
-        case Column(name):
+        case nodes.Column(name):
             # Polars does not add 0.0 to other types, such as a Duration, which a cast accepts.
             return (pl.col(name) + 0.0).cast(pl.Float64).fill_nan(None)
     raise ArgumentError("terms of tied documents are known in an evaluation only")
 
 
-def _sequence(listed: Listed) -> pl.Expr:
+def _sequence(listed: nodes.Listed) -> pl.Expr:
     term = _of_rows(listed.term)
     if listed.order == "ideal":
         term = term.sort_by("ideal_rank", nulls_last=True)

@@ -27,8 +27,6 @@ Norm: TypeAlias = Literal["full", "none", "ndeval"]
 #: Condition under which most metrics of subtopics are undefined.
 NO_SUBTOPIC = "no document is relevant to a subtopic"
 
-#: Numbers of intents may have gaps up to this many values.
-_MAX_GAPS = 2**16
 #: The gain of a document that is already in the greedy ranking.
 _RANKED = -(2**62)
 
@@ -164,39 +162,14 @@ def _batch(judgments: Subtopics, rankings: pl.Series) -> _Batch:
         documents.select("ranking", "document", "rank", *parameters)
         .explode(*parameters, empty_as_null=False, keep_nulls=False)
         .with_columns(grade.alias("grade"), weight.alias("weight"))
+        .filter(pl.col("subtopics").is_not_null() & (pl.col("grade") >= judgments.rel))
+        # In order of the text, so that sums over subtopics have one order of their terms.
+        .cast({pl.Categorical: pl.String})
+        .with_columns((pl.struct("ranking", "subtopics").rank("dense") - 1).alias("intent"))
     )
-    known = pl.col("subtopics").is_not_null() & (pl.col("grade") >= judgments.rel)
-    pairs = pairs.filter(known)
-    number = _intents(pairs)
-    # A pair of each intent, by its number.
-    one = pl.repeat(None, 1 + _whole(number.max()), dtype=pl.UInt32, eager=True)
-    one.scatter(number, pl.int_range(len(pairs), dtype=pl.UInt32, eager=True))
-    without_gaps = one.is_not_null().cast(pl.UInt32).cum_sum() - 1
-    pairs = pairs.with_columns(without_gaps[number].alias("intent"))
-    intents = pairs.select("ranking", "intent", "weight")[one.drop_nulls()]
+    intents = pairs.select("ranking", "intent", "weight").unique("intent").sort("intent")
     _check(pairs, judgments)
     return _Batch(documents, pairs, intents, len(rankings), {})
-
-
-def _intents(pairs: pl.DataFrame) -> pl.Series:
-    """Return a number from 0 for each subtopic of each ranking."""
-    subtopics = pairs.get_column("subtopics")
-    if isinstance(subtopics.dtype, (pl.String, pl.Categorical)):
-        text = subtopics.cast(pl.String)
-        # In order of the text, so that sums over subtopics have one order of their terms.
-        codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
-    elif (
-        subtopics.dtype.is_integer()
-        and _whole(subtopics.max()) - _whole(subtopics.min()) < _MAX_GAPS
-    ):
-        codes = (subtopics - _whole(subtopics.min())).cast(pl.Int64)
-    else:
-        codes = subtopics.rank("dense") - 1
-    highest = codes.cast(pl.Int64).max()
-    number = pairs.get_column("ranking").cast(pl.Int64) * (_whole(highest) + 1) + codes
-    if _whole(number.max()) > 4 * len(pairs) + _MAX_GAPS:
-        number = number.rank("dense") - 1
-    return number.cast(pl.UInt32).alias("intent")
 
 
 def _whole(value: Any) -> int:
