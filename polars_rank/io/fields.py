@@ -287,6 +287,7 @@ class Fields:
     """The fields of a file, and the roles that were found for them.
 
     Fields of documents in the list of a query have its name as prefix, as in "relevant.id".
+    `SchemaError` if a role has no field, or may have several.
     """
 
     def __init__(self, kind: Kind, fields: Mapping[str, FieldValues], given: FieldNames) -> None:
@@ -297,53 +298,32 @@ class Fields:
             role: name for role, name in given.items()
             if name is None or any(each == name or each.endswith(f".{name}") for each in fields)
         }  # fmt: skip
-        self.absent: list[str] = [
-            repr(name) for role, name in given.items() if role not in self.given
-        ]
+        self.absent = [repr(name) for role, name in given.items() if role not in self.given]
         self.roles: dict[str, str] = {}
-        #: The prefix of the fields of documents, if they are in a list.
+        #: The list of documents if there is one, and the prefix of their fields.
+        self.documents: str | None = None
         self.inside = ""
-
-    @classmethod
-    def resolved(cls, kind: Kind, fields: Mapping[str, FieldValues], given: FieldNames) -> Fields:
-        """Return the fields with their roles; raise `SchemaError` if one is missing or unclear."""
-        found = cls(kind, fields, given)
-        found._find(LISTS[kind])
-        is_listed = found.documents is not None
-        found.inside = f"{found.documents}." if is_listed else ""
-        found._find_query()
+        self._find(LISTS[kind])
+        if is_listed := LISTS[kind] in self.roles:
+            self.documents = self.roles[LISTS[kind]]
+            self.inside = f"{self.documents}."
+        self._find_query()
         for role in ROLES[kind]:
             if role not in ("query", "text", LISTS[kind]):
                 of_document = role in ("doc", "label", "score", "rank", "start", "end")
-                found._find(role, inside=is_listed and of_document)
+                self._find(role, inside=is_listed and of_document)
         if is_listed:
-            found._check_beside()
-        if "query" not in found.roles:
-            found._fail_missing("query")
-        if "doc" not in found.roles and not is_listed and "error" not in found.roles:
-            found._fail_missing(LISTS[kind], "doc")
-        if "doc" not in found.roles and found.names(inside=True):
-            found._fail_missing("doc", inside=True)
-        if "doc" in found.roles and not {VALUE[kind], "rank"} & found.roles.keys():
-            found._refuse_unknown()
+            self._check_beside()
+        if "query" not in self.roles:
+            self._fail_missing("query")
+        if "doc" not in self.roles and not is_listed and "error" not in self.roles:
+            self._fail_missing(LISTS[kind], "doc")
+        if "doc" not in self.roles and self.names(inside=True):
+            self._fail_missing("doc", inside=True)
+        if "doc" in self.roles and not {VALUE[kind], "rank"} & self.roles.keys():
+            self._refuse_unknown()
             if kind == "run" and not is_listed:
-                found._fail_missing("score")
-        return found
-
-    @property
-    def documents(self) -> str | None:
-        """The list of documents, if there is one."""
-        return self.roles.get(LISTS[self.kind])
-
-    @property
-    def found(self) -> frozenset[str]:
-        """The roles whose fields the user named and the file has."""
-        return frozenset(self.roles.keys() & self.given.keys())
-
-    def of_document(self, role: str) -> str | None:
-        """Return the field of a role of documents, as in the elements of a list; None if none."""
-        name = self.roles.get(role, "")
-        return name.removeprefix(self.inside) or None if name.startswith(self.inside) else None
+                self._fail_missing("score")
 
     def names(self, *, inside: bool = False) -> list[str]:
         """Return the fields of records, or those of documents in a list."""

@@ -528,18 +528,16 @@ def _with_runs(files: Sequence[tuple[str, ReadFile]]) -> list[pl.LazyFrame]:
                     "name each with a mapping of names to files, e.g. "
                     f"{{{name + '-1'!r}: {files[n][1].file!r}, ...}}"
                 )
-    tables = [
-        file.table.with_columns(pl.lit(names[n]).alias("run")) if n in names else file.table
-        for n, (_, file) in enumerate(files)
+    queries = [files[n][1].table.select("query") for n in full]
+    every = pl.concat([pl.LazyFrame(schema={"query": pl.String}), *queries])
+    nothing = every.unique(maintain_order=True).with_columns(
+        doc=pl.lit(None, pl.String), score=pl.lit(None, pl.Float64)
+    )
+    tables = [nothing if file.is_empty else file.table for _, file in files]
+    return [
+        table.with_columns(run=pl.lit(names[n])) if full and n in names else table
+        for n, table in enumerate(tables)
     ]
-    queries = [tables[n].select("query") for n in full]
-    for n in {*range(len(files))} - {*full}:
-        every = pl.concat(queries).unique(maintain_order=True) if full else pl.LazyFrame(
-            schema={"query": pl.String}
-        )  # fmt: skip
-        nothing = every.with_columns(doc=pl.lit(None, pl.String), score=pl.lit(None, pl.Float64))
-        tables[n] = nothing.with_columns(run=pl.lit(names[n])) if full else nothing
-    return tables
 
 
 def _overlap(one: ReadFile, other: ReadFile) -> bool:
@@ -646,8 +644,8 @@ def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     start = Start.of(file, kind, given)
     if (found := start.format()) is not None:
         return found
-    if (layout := malformed_layout(start.line, kind)) is not None:
-        raise malformed_line(start.line, start.place, kind, layout, is_whole=kind == "judgments")
+    if malformed_layout(start.line, kind) is not None:
+        return "trec"  # reading it raises the error
     if advice := other_kind(start.line, kind):
         raise SourceError(f"{start.place} is {short(start.line)}. {advice}")
     known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())

@@ -230,15 +230,10 @@ def _is_wrapped(name: str, value: Any) -> bool:
 
 
 def _is_nested(value: Any) -> bool:
-    """Return whether a value is a mapping of queries to mappings of documents."""
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(isinstance(each, dict) and _has_values(each) for each in value.values())
-        and any(value.values())
+    """Return whether a value maps queries to mappings of numbers, or to further mappings."""
+    mappings = value.values() if isinstance(value, dict) else ()
+    return any(mappings) and all(
+        isinstance(each, dict)
+        and all(x is None or isinstance(x, (int, float, dict)) for x in each.values())
+        for each in mappings
     )
-
-
-def _has_values(value: Mapping[str, Any]) -> bool:
-    """Return whether a mapping has documents with numbers, or queries with such mappings."""
-    return all(each is None or isinstance(each, (int, float, dict)) for each in value.values())

@@ -106,7 +106,7 @@ def read_table(
     ):
         return read_records(_rows(table, kind, texts, is_text=is_text), kind, file, given)
     fields = {name: FieldValues.of_column(dtype) for name, dtype in schema.items()}
-    found = Fields.resolved(kind, fields, given)
+    found = Fields(kind, fields, given)
     if "doc" not in found.roles:  # only queries with an error
         return read_records(_rows(table, kind, (), is_text=is_text), kind, file, given)
     is_empty = table.head(1).collect(engine="streaming").is_empty()
@@ -165,7 +165,7 @@ def read_records(records: Records, kind: Kind, file: str, given: FieldNames) -> 
                 for key, inner in documents[name].items()
                 if key not in (_RECORD, _PLAIN)
             }
-    found = Fields.resolved(kind, fields, given)
+    found = Fields(kind, fields, given)
     in_list = documents.get(found.documents or "", {})
     _check_queries(found, places, {*in_list.get(_RECORD, ())})
     rows = pl.DataFrame(_columns(found, inside=False)).with_row_index(_RECORD)
@@ -387,7 +387,7 @@ def _with_documents(
     name, doc = found.roles.get(role, ""), found.roles.get("doc", "")
     number = col(name) if name else pl.lit(None, pl.Float64)
     is_plain = pl.lit(value=False)  # only an id, next to which others may have a value
-    if _PLAIN in in_list and found.of_document(role) is not None:
+    if _PLAIN in in_list and found.roles.get(role, "").startswith(found.inside):
         marks = [each is True for each in in_list[_PLAIN]]
         docs, is_plain = docs.with_columns(pl.Series(_PLAIN, marks)), col(_PLAIN)
     known = number.count().over(_RECORD)
@@ -494,7 +494,8 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
         if field in schema:
             columns[name] = col(field).cast(pl.String) if name == "run" else col(field)
     rows = table.select(each.alias(name) for name, each in columns.items())
-    return ReadFile(file, kind, rows, roles, found.found, [*found.fields], _warnings(table, found))
+    named = frozenset(roles.keys() & found.given.keys())
+    return ReadFile(file, kind, rows, roles, named, [*found.fields], _warnings(table, found))
 
 
 def _warnings(table: pl.LazyFrame, found: Fields) -> list[str]:

@@ -109,12 +109,10 @@ def _document(value: Any, where: str) -> dict[str, Any]:
 
 def _json(value: Any) -> Any:
     """Return the value of a text in JSON; other values and texts are unchanged."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def _text(value: Any) -> str | None:
