@@ -12,10 +12,9 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from dis import opmap
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from io import StringIO
 from itertools import pairwise, product
-from pathlib import Path
+from traceback import walk_tb
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
@@ -203,19 +202,18 @@ class Description(NamedTuple):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Description:
         """Describe a function; built-in ones may not say what they need."""
-        name = type(function).__name__
-        with suppress(Exception):  # attributes of a class may raise any
-            named = getattr(function, "func", function)  # of a partial function
-            name = getattr(named, "__name__", name)
+        named = getattr(function, "func", function)  # of a partial function
+        own: list[inspect.Parameter] = []
+        with suppress(TypeError, ValueError):
             every = inspect.signature(function).parameters.values()
             own = [each for each in every if each.kind != each.VAR_KEYWORD]
-            required = [
-                each.name for each in own
-                if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
-            ]  # fmt: skip
-            keywords = [each.name for each in own if each.kind is each.KEYWORD_ONLY]
-            return cls(name, [each.name for each in own], required, keywords)
-        return cls(name, [], [])
+        required = [
+            each.name for each in own
+            if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+        ]  # fmt: skip
+        keywords = [each.name for each in own if each.kind is each.KEYWORD_ONLY]
+        name = getattr(named, "__name__", type(function).__name__)
+        return cls(name, [each.name for each in own], required, keywords)
 
     def signatures(self) -> Iterator[Signature]:
         """Yield the signatures that the names of the parameters allow, the usual ones first."""
@@ -246,36 +244,6 @@ def _pairs(first: str, second: str) -> Sequence[tuple[str, ...]]:
     return swapped if is_retrieved > is_judged else pairs
 
 
-def check_target(target: str) -> None:
-    """Raise `ArgumentError` unless a text is an import path."""
-    if not re.fullmatch(r"[^\0]+:[\w.]+", target):
-        raise ArgumentError(
-            "`function` must be written like 'my_eval:ndcg', a module and a function; "
-            f"found {short(target)}"
-        )
-
-
-def loaded(target: str) -> Callable[..., Any]:
-    """Return the function of a text such as "my_eval:ndcg" or "my_eval.py:ndcg"."""
-    module, _, name = target.rpartition(":")
-    if module.endswith(".py"):
-        sys.path.insert(0, str(Path(module).resolve().parent))
-        spec = spec_from_file_location(Path(module).stem, module)
-        if spec is None or spec.loader is None or not Path(module).exists():
-            raise ArgumentError(f"the file '{module}' (`function`) does not exist")
-        found: Any = module_from_spec(spec)
-        spec.loader.exec_module(found)
-    else:
-        found = import_module(module)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ArgumentError(f"{module!r} (`function`) has no function {name!r}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise ArgumentError(f"{name!r} in {module!r} (`function`) is not a function")
-    return found  # type: ignore[no-any-return]
-
-
 def outcome(call: Callable[[], Outcome]) -> Outcome:
     """Return the outcome of a call. What it prints is discarded, and warnings are."""
     try:
@@ -285,19 +253,10 @@ def outcome(call: Callable[[], Outcome]) -> Outcome:
     except (KeyboardInterrupt, Late):
         raise
     except BaseException as error:  # noqa: BLE001  (of the user's function)
-        message = _message(error)
-        text = f"{type(error).__name__}: {message}".removesuffix(": ")
-        return Outcome("refused" if message and _is_refusal(error) else "crash", text=_line(text))
-
-
-def _message(error: BaseException) -> str:
-    """Return the message of an error; empty if its class cannot write it."""
-    try:
-        return str(error)
-    except (KeyboardInterrupt, Late):
-        raise
-    except BaseException:  # noqa: BLE001  (of the user's class)
-        return ""
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return Outcome(
+            "refused" if str(error) and _is_refusal(error) else "crash", text=_line(text)
+        )
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -305,32 +264,16 @@ def _is_refusal(error: BaseException) -> bool:
 
     Other errors happen to it, such as `max([])` or a division by zero.
     """
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or isinstance(error, (ArithmeticError, LookupError)):
         return False
-    if isinstance(error, (ArithmeticError, LookupError)):
-        return False
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None:
-        return False
-    code, module = last.tb_frame.f_code.co_code, str(last.tb_frame.f_globals.get("__name__"))
-    is_raised = code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    is_raised = frame.f_code.co_code[frame.f_lasti] == opmap["RAISE_VARARGS"]
+    module = str(frame.f_globals.get("__name__"))
     return is_raised and module.partition(".")[0] not in sys.stdlib_module_names
 
 
 def read_value(result: Any) -> Outcome:
     """Return the outcome for a result: a number, or a mapping or list with one number."""
-    try:
-        return _read_value(result)
-    except (KeyboardInterrupt, Late):
-        raise
-    except BaseException as error:  # noqa: BLE001  (of a method of the user's class)
-        text = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")
-        return Outcome("other", text=_line(f"{type(result).__name__}, which raises {text}"))
-
-
-def _read_value(result: Any) -> Outcome:
     while isinstance(result, (Mapping, list, tuple)) and len(result) == 1:
         result = next(iter(result.values() if isinstance(result, Mapping) else result))
     if getattr(result, "shape", None) == (1,):  # an array
@@ -338,11 +281,10 @@ def _read_value(result: Any) -> Outcome:
     is_left_out = isinstance(result, Mapping) and not result  # of a mapping of queries
     if result is None or is_left_out:
         return Outcome("none")
-    try:
-        if isinstance(result, (str, bytes)) or not hasattr(result, "__float__"):
-            return Outcome("other", text=_line(short(result)))
-        number = float(result)
-    except Exception:  # noqa: BLE001  (an array, or an integer that is too large)
+    number = None
+    with suppress(Exception):  # an array, or an integer that is too large
+        number = float(result) if hasattr(result, "__float__") else None
+    if number is None:
         return Outcome("other", text=_line(short(result)))
     return Outcome("value", number) if math.isfinite(number) else Outcome("other", text=str(number))
 
@@ -353,21 +295,16 @@ ANSWERS = {"error": "refused", "crash": "crash", "other": "other"}
 
 def read_answer(line: bytes, number: int) -> Outcome:
     """Return the outcome for a line of JSON that answers the request with a number."""
-    try:
+    with suppress(ValueError, RecursionError):
         found = json.loads(line)
-        answers = isinstance(found, dict) and found.get("id") == number
-    except (ValueError, RecursionError):
-        answers = False
-    if not answers or not {"value", *ANSWERS} & {*found}:
-        text = line.decode("utf-8", "replace").strip()
-        return Outcome("noise", text=f"not an answer: '{_line(text)}'")
-    for key, kind in ANSWERS.items():
-        if key in found:
-            return Outcome(kind, text=_line(str(found[key])))
-    value = found["value"]
-    if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
-        return Outcome("other", text=_line(short(value)))
-    return read_value(value)
+        if isinstance(found, dict) and found.get("id") == number:
+            for key, kind in ANSWERS.items():
+                if key in found:
+                    return Outcome(kind, text=_line(str(found[key])))
+            if "value" in found:
+                return read_value(found["value"])
+    text = line.decode("utf-8", "replace").strip()
+    return Outcome("noise", text=f"not an answer: '{_line(text)}'")
 
 
 def _line(text: str) -> str:

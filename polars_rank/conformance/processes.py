@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
-from itertools import count
+from dataclasses import replace
+from functools import cached_property
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +24,6 @@ from polars_rank.conformance.functions import (
     Late,
     Outcome,
     Signature,
-    loaded,
     outcome,
     read_answer,
     read_value,
@@ -30,7 +31,7 @@ from polars_rank.conformance.functions import (
 from polars_rank.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
 #: Bytes of an answer; what follows is not read.
@@ -53,23 +54,14 @@ class Local:
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
         """Call the function."""
-        return next(self._outcomes(fields, signature))
-
-    def _outcomes(self, fields: Mapping[str, Any], signature: Signature) -> Iterator[Outcome]:
-        """Yield the outcome of a call.
-
-        A function that is interrupted while it handles an exception may leave this exception as
-        the current one: here, as that of the generator.
-        """
 
         def call() -> Outcome:
             return read_value(signature.call(self.function, fields))
 
         try:
-            found = outcome(lambda: _within(self.timeout, call))
+            return outcome(lambda: _within(self.timeout, call))
         except Late:
-            found = Outcome("hang", text=f"no answer within {self.timeout:g} seconds")
-        yield found
+            return Outcome("hang", text=f"no answer within {self.timeout:g} seconds")
 
 
 def _within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
@@ -80,14 +72,10 @@ def _within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not hasattr(signal, "setitimer"):
         return call()
-    tracing, times = sys.gettrace(), count()
 
     def interrupt(_number: int, frame: FrameType | None) -> None:
-        if frame is not None and frame.f_code is _within.__code__:  # the call has ended
-            return
-        if next(times):  # the function has caught the exception
-            _raise_at_the_next_line(frame)
-        raise Late
+        if frame is None or frame.f_code is not _within.__code__:  # the call has not ended
+            raise Late
 
     previous = signal.signal(signal.SIGALRM, interrupt)
     other = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
@@ -96,22 +84,6 @@ def _within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *other)
         signal.signal(signal.SIGALRM, previous)
-        if sys.gettrace() is not tracing:
-            sys.settrace(tracing)
-
-
-def _raise_at_the_next_line(frame: FrameType | None) -> None:
-    """Make a function raise `Late` at its next line, which may be outside its `except`."""
-
-    def trace(_frame: FrameType, event: str, _: object) -> Any:
-        if event == "line":
-            raise Late
-        return trace
-
-    while frame is not None and frame.f_globals.get("__name__") != Signature.__module__:
-        frame.f_trace = trace
-        frame = frame.f_back
-    sys.settrace(lambda *_: None)
 
 
 class Process:
@@ -129,10 +101,7 @@ class Process:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is None:
-            self.close()
-        else:  # after a signal, there may be no time to wait
-            self._end()
+        self._end(_GRACE if error is None else 0)  # after a signal, there may be no time to wait
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:  # noqa: ARG002
         """Send a request, and return the outcome for its answer."""
@@ -198,35 +167,29 @@ class Process:
         ended = "closed its output" if code is None else f"ended with code {code}"
         return f"the process {ended}" + (f": {last}"[:120] if last else "")
 
-    def _end(self) -> None:
-        """End the process with all that it started."""
-        process = self._process
+    def _end(self, grace: float = 0) -> None:
+        """End the process with all that it started, at the latest some seconds after its input."""
+        process, self._process = self._process, None
         if process is None:
             return
-        with suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-        self._process = None
-        process.wait()
-        self._errors.close()
+        try:
+            with suppress(OSError, subprocess.TimeoutExpired):
+                if grace:
+                    process.stdin.close()  # type: ignore[union-attr]
+                    process.wait(grace)
+        finally:
+            with suppress(OSError):
+                if hasattr(os, "killpg"):
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
+            process.wait()
+            self._errors.close()
         self._thread.join(_GRACE)
         if not self._thread.is_alive():  # otherwise another program holds the output
             for file in (process.stdin, process.stdout):
                 with suppress(OSError):  # what was not written cannot be flushed
                     file.close()  # type: ignore[union-attr]
-
-    def close(self) -> None:
-        """Close the input of the process, at which it should end, and end it."""
-        process = self._process
-        try:
-            if process is not None:
-                with suppress(OSError, subprocess.TimeoutExpired):
-                    process.stdin.close()  # type: ignore[union-attr]
-                    process.wait(_GRACE)
-        finally:
-            self._end()
 
 
 class Imported(Process):
@@ -235,15 +198,11 @@ class Imported(Process):
     def __init__(self, target: str, timeout: float) -> None:
         program = "from polars_rank.conformance.processes import serve; serve()"
         super().__init__([sys.executable, "-c", program, target], timeout)
-        self.description: Description = Description("", [], [])
 
-    def __enter__(self) -> Self:
-        try:
-            self.description = self._described()
-        except BaseException:
-            self._end()
-            raise
-        return self
+    @cached_property
+    def description(self) -> Description:
+        """The description of the function."""
+        return self._described()
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
         """Call the function; its module is imported first, which may take longer than a call."""
@@ -265,27 +224,27 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)  # what the function prints is no answer
-    try:
-        function = loaded(sys.argv[1])
-    except Exception as error:  # noqa: BLE001  (of the user's module)
-        sys.exit(
-            str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        )
-    requests = os.fdopen(os.dup(0), encoding="utf-8")
-    with Path(os.devnull).open() as nothing:
-        os.dup2(nothing.fileno(), 0)
-    lines: SimpleQueue[str] = SimpleQueue()
-
-    def read() -> None:
-        for line in requests:
-            lines.put(line)
-        lines.put("")
-        time.sleep(_GRACE)  # the caller has ended, and the function may hang
-        os._exit(1)
-
-    threading.Thread(target=read, daemon=True).start()
-    while line := lines.get():
+    function = _loaded(sys.argv[1])
+    for line in sys.stdin.buffer:
         print(json.dumps(_answer(function, json.loads(line))), file=answers, flush=True)
+
+
+def _loaded(target: str) -> Callable[..., Any]:
+    """Return the function of a text such as "my_eval:ndcg" or "my_eval.py:ndcg"."""
+    module, _, name = target.rpartition(":")
+    if module.endswith(".py"):
+        if not Path(module).exists():
+            sys.exit(f"the file '{module}' (`function`) does not exist")
+        sys.path.insert(0, str(Path(module).resolve().parent))
+        spec: Any = spec_from_file_location(Path(module).stem, module)
+        found = module_from_spec(spec)
+        spec.loader.exec_module(found)
+    else:
+        found = import_module(module)
+    try:
+        return attrgetter(name)(found)  # type: ignore[no-any-return]
+    except AttributeError:
+        sys.exit(f"{module!r} (`function`) has no function {name!r}")
 
 
 def _answer(function: Callable[..., Any], request: dict[str, Any]) -> dict[str, Any]:
@@ -293,8 +252,7 @@ def _answer(function: Callable[..., Any], request: dict[str, Any]) -> dict[str, 
     answer = {"id": request["id"]}
     if "describe" in request:
         return {**answer, "description": Description.of(function)}
-    signature = Signature.read(request["signature"])
-    signature = Signature(signature.arguments, request["arrays"])
+    signature = replace(Signature.read(request["signature"]), arrays=request["arrays"])
     found = outcome(lambda: read_value(signature.call(function, request)))
     key = next((key for key, kind in ANSWERS.items() if kind == found.kind), "value")
     return {**answer, key: found.text or found.value}

@@ -15,7 +15,7 @@ import polars as pl
 from polars_rank._params import positive, public
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
-from polars_rank.conformance.functions import Signature, check_target, has_ties, reordered
+from polars_rank.conformance.functions import Signature, has_ties, reordered
 from polars_rank.conformance.processes import Imported, Local, Process
 from polars_rank.conformance.referee_page import KINDS, SCHEMA, Referee, RefereeFinding
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
@@ -118,8 +118,8 @@ def referee(
     gains of negative labels lead to is a convention, too: tools have no common definition of it.
 
     A function that is passed as an object is interrupted after `timeout` seconds in the main thread
-    on Unix. Elsewhere, in compiled code, and if it catches every exception in loops inside loops,
-    it is not: pass its import path. Its process is then killed.
+    on Unix. Elsewhere, in compiled code, and if it catches every exception in a loop, it is not:
+    pass its import path. Its process is then killed.
     """
     positive("timeout", timeout)
     if (function is None) == (command is None):
@@ -140,7 +140,11 @@ def referee(
                 )
             return run.result(shlex.join(words), is_strict=is_strict)
     if isinstance(function, str):
-        check_target(function)
+        if not re.fullmatch(r"[^\0]+:[\w.]+", function):
+            raise ArgumentError(
+                "`function` must be written like 'my_eval:ndcg', a module and a function; "
+                f"found {short(function)}"
+            )
         with Imported(function, timeout) as imported:
             return _judged(imported, arguments, stated, base, is_strict=is_strict)
     if not callable(function):
