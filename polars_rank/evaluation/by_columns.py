@@ -222,7 +222,8 @@ def at(name: str, position: int) -> str:
 
 
 def _relevant(leaf: Relevant, order: Order) -> str:
-    return f"{OWN}relevant {leaf.rel} {order}"
+    rel = None if leaf.rel is None else float(leaf.rel)  # nodes with 2 and 2.0 are equal
+    return f"{OWN}relevant {rel} {order}"
 
 
 def _none(node: Reduction) -> float | None:

@@ -239,6 +239,11 @@ def test_lengths(longest: int) -> None:
     assert_same(log(longest), FEW)
 
 
+def test_equal_thresholds_of_two_types() -> None:
+    for rel in (2.0, 2):
+        assert_same(log(5), [pr.precision(3, rel=rel), pr.ndcg(3), pr.recall(rel=rel)])
+
+
 @pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
 def test_logs_in_files(tmp_path: Path, layout: str) -> None:
     table = log(5)
