@@ -197,7 +197,7 @@ class Columns(NamedTuple):
         _check_distinct({parameter_of[role]: named for role, named in roles.items()})
         for role, named in roles.items():
             for name in named:
-                of_runs = parameter_of.get(RUN, parameter_of[role])
+                of_runs = RUN if RUN in given else parameter_of[role]
                 _check_column(role, parameter_of[role], name, schema, table, of_runs)
         others = [name for name in schema if name not in chain(*roles.values())]
         if "score" in given:  # other tables may be internal
@@ -212,7 +212,7 @@ class Columns(NamedTuple):
             roles.get("query", ()), by if run is None or run in by else (*by, run), doc,
             score or "", label or "", schema,
             tuple(n for n in others if n.lower() in looks and not schema[n].is_nested()),
-            label_parameter=parameters.get("label", "label"), run=run, roles=roles,
+            run=run, roles=roles,
         )  # fmt: skip
 
     @classmethod
@@ -222,7 +222,6 @@ class Columns(NamedTuple):
         given: Mapping[str, Any],
         *,
         optional: Collection[str] = (RUN, "label"),
-        parameters: Mapping[str, str] = {},
     ) -> tuple[pl.LazyFrame, Columns]:
         """Return a log with columns of scores and labels, and its columns, as `find` does.
 
@@ -232,8 +231,7 @@ class Columns(NamedTuple):
         position = given.get("position")
         log, score = scored(log, given.get("score", "score"), position)
         roles = {**given, "score": score if position is None else None}
-        optional = (*optional, "position", "score")
-        columns = cls.find(schema_of(log), roles, optional=optional, parameters=parameters)
+        columns = cls.find(schema_of(log), roles, optional=(*optional, "position", "score"))
         if position is not None:
             columns = columns._replace(score=score, score_parameter="position")
         return columns.labeled(log) if "label" in given else (log, columns)

@@ -70,8 +70,6 @@ class Finding:
     example: Mapping[str, object]
     #: Number of rows of the table, if the message states it.
     rows: int | None = None
-    #: What to do, for texts that state it after the count.
-    remedy: str = ""
     #: What is counted.
     unit: str = "row"
 

@@ -301,14 +301,10 @@ def table_of_positions(
     if documents.order.reads(ROW):
         rows = rows.with_row_index(ROW)
     table = (
-        rows.with_columns(cell.value.alias(name) for name, cell in cells.items())
+        rows.with_columns(**cells)
         .group_by(log.keys.group, maintain_order=True)
         .agg(*log.keys.carried, *carried, *conditions, *cells, *counts)
-        .with_columns(
-            cell.at(pl.col(name).list.get(i, null_on_oob=True)).alias(at(name, i))
-            for name, cell in cells.items()
-            for i in range(stages.length)
-        )
+        .with_columns(documents.at(name, i) for name in cells for i in range(stages.length))
     )
     table = documents.sorted(table, stages.length)
     repeated = pl.lit(value=False)
@@ -327,17 +323,6 @@ def table_of_positions(
     for stage in stages.stages:
         table = table.with_columns(**stage) if stage else table
     return table
-
-
-class _Cell(NamedTuple):
-    """A value of a document, and the value of positions beyond the end of a ranking."""
-
-    value: pl.Expr
-    missing: pl.Expr | None
-
-    def at(self, position: pl.Expr) -> pl.Expr:
-        """Return the value at a position."""
-        return position if self.missing is None else position.fill_null(self.missing)
 
 
 class Documents:
@@ -364,7 +349,7 @@ class Documents:
                 -(2**127) + LabelCodes.missing % 2**64,
             )
 
-    def cells(self, *, with_ids: bool) -> dict[str, _Cell]:
+    def cells(self, *, with_ids: bool) -> dict[str, pl.Expr]:
         """Return the values of a document."""
         passes, number = pl.col(FAILED) == 0, pl.col(FAILED)
         highest = 2**63 - 1 if self.order.dtype == pl.Int64 else 2**127 - 1
@@ -373,17 +358,24 @@ class Documents:
         code = pl.when(passes).then(code).otherwise(number.cast(pl.Int64))
         if self._packed:
             key = key.cast(pl.Int128) * 2**64 + code.cast(pl.Int128)
-        cells = {_KEY: _Cell(key, pl.lit(self._missing, dtype=self._dtype))}
-        if not self._packed:
-            cells[_CODE] = _Cell(code, pl.lit(LabelCodes.missing, dtype=pl.Int64))
+        cells = {_KEY: key} if self._packed else {_KEY: key, _CODE: code}
         if self.order.second is not None:
-            cells[_SECOND] = _Cell(self.order.second, None)
+            cells[_SECOND] = self.order.second
         if with_ids:
             doc = pl.col("doc")
             if not isinstance(self.columns.schema["doc"], pl.datatypes.IntegerType):
                 doc = pl.when(doc.is_not_null()).then(doc.hash())
-            cells[_DOCUMENT] = _Cell(doc, None)
+            cells[_DOCUMENT] = doc
         return cells
+
+    def at(self, name: str, position: int) -> pl.Expr:
+        """Return a value at a position; the lowest key and code beyond the end of a ranking."""
+        value = pl.col(name).list.get(position, null_on_oob=True)
+        if name == _KEY:
+            value = value.fill_null(pl.lit(self._missing, dtype=self._dtype))
+        elif name == _CODE:
+            value = value.fill_null(pl.lit(LabelCodes.missing, dtype=pl.Int64))
+        return value.alias(at(name, position))
 
     def sorted(self, table: pl.LazyFrame, length: int) -> pl.LazyFrame:
         """Return the columns in rank order, and the labels in ideal order."""

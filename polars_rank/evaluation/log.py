@@ -159,11 +159,10 @@ class Log:
         given: Mapping[str, Any],
         *,
         optional: Collection[str] = (RUN, "label"),
-        parameters: Mapping[str, str] = {},
         **fields: Any,
     ) -> Log:
         """Return the log of a table, with its columns as `Columns.read` finds them."""
-        table, columns = Columns.read(frame, given, optional=optional, parameters=parameters)
+        table, columns = Columns.read(frame, given, optional=optional)
         return cls(with_known_runs(table, columns), columns, source=frame, given=given, **fields)
 
     def on(self, frame: pl.LazyFrame) -> Log:

@@ -11,8 +11,10 @@ import polars as pl
 from polars_rank._params import OWN, described
 from polars_rank.checks import Check, with_check
 from polars_rank.columns import RUN, RUNS, Columns, is_relevant
-from polars_rank.errors import Finding, number_of, warning
+from polars_rank.errors import Finding, warning
 from polars_rank.evaluation.order import CONFLICT
+
+_ROWS = OWN + "rows"
 
 
 def duplicates_remedy(keys: str = "`run`, `by` or `query`", choice: str = "") -> str:
@@ -90,13 +92,12 @@ def duplicate_check(columns: Columns, repeated: pl.Expr, remedy: str = DUPLICATE
     run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
     if run is not None and "`by`" in remedy:
         remedy = f"there is a column {run!r}: {_split_by(run, columns)}"
-    problem = f"column {columns.doc!r} (`doc`) has duplicates"
-    return Check(
-        "ranking",
-        repeated,
-        f"{problem}: a document occurs more than once in a ranking; {remedy}",
-        count_failures=partial(_count_duplicates, columns.pair, problem, remedy),
+    message = (
+        f"column {columns.doc!r} (`doc`) has duplicates: a document occurs more than once in a "
+        f"ranking; {remedy}"
     )
+    count = partial(invalid_documents, columns.pair, pl.len() > 1, pl.len().alias(_ROWS), message)
+    return Check("ranking", repeated, message, count_failures=count)
 
 
 def conflict_check(columns: Columns) -> Check:
@@ -109,28 +110,24 @@ def conflict_check(columns: Columns) -> Check:
         "and their scores are in rows without a label, of which `duplicates` keeps one; join the "
         "judgments with pr.join_judgments"
     )
-    count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
+    labels = pl.col(columns.label).unique().sort()
+    count = partial(invalid_documents, columns.pair, conflict, labels, message)
     return Check("ranking", pl.col(CONFLICT).any(), message, count_failures=count)
 
 
-def label_conflicts(
-    pair: Sequence[str], label: str, problem: str, conflict: pl.Expr, log: pl.LazyFrame
+def invalid_documents(
+    pair: Sequence[str], condition: pl.Expr, shown: pl.Expr, problem: str, log: pl.LazyFrame
 ) -> Finding | None:
-    """Return the number of documents with a conflict of labels, and one of them with its labels.
+    """Return the number of documents that meet a condition, and one of them with what is shown.
 
-    `conflict` is an aggregation of the rows of a document.
+    `condition` and `shown` are aggregations of the rows of a document.
     """
-    conflicts = (
-        log.group_by(pair)
-        .agg(pl.col(label).unique().sort(), conflict.alias(CONFLICT))
-        .filter(CONFLICT)
-        .drop(CONFLICT)
-        .collect(engine="streaming")
-    )
-    if conflicts.is_empty():
+    documents = log.group_by(pair).agg(shown, condition.alias(CONFLICT)).filter(CONFLICT)
+    invalid = documents.drop(CONFLICT).collect(engine="streaming").sort(pair)
+    if invalid.is_empty():
         return None
-    example = conflicts.sort(pair).row(0, named=True)
-    return Finding(problem, conflicts.height, example, unit="document")
+    example = {name.removeprefix(OWN): each for name, each in invalid.row(0, named=True).items()}
+    return Finding(problem, invalid.height, example, unit="document")
 
 
 def length_check(longest: int) -> Check:
@@ -229,24 +226,3 @@ def with_run_warning(
                 )
 
     return with_check(results, several, check, last=True)
-
-
-class _Duplicates(Finding):
-    """Documents that occur more than once in a ranking."""
-
-    def __str__(self) -> str:
-        count = f"{number_of(self.count, 'document')} more than once in a ranking"
-        return f"{self.problem}: {count}; e.g. {self.example}; {self.remedy}"
-
-
-def _count_duplicates(
-    pair: Sequence[str], problem: str, remedy: str, log: pl.LazyFrame
-) -> Finding | None:
-    times = OWN + "rows"
-    counts = log.group_by(pair).agg(pl.len().alias(times))
-    twice = counts.filter(pl.col(times) > 1).collect(engine="streaming")
-    if twice.is_empty():
-        return None
-    row = twice.sort(times, descending=True).row(0, named=True)
-    row["rows"] = row.pop(times)
-    return _Duplicates(problem, twice.height, row, remedy=remedy)

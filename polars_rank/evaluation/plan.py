@@ -139,7 +139,8 @@ def _by_columns(
     others = [*log.checks_of_others, length_check(stages.length)]
     log = replace(log, checks_of_others=others, repeated=REPEATED)
     counts = _named({name: FACTS[name] for name in (JUDGED, RETRIEVED)})
-    table = table_of_positions(log, [*_kept(log), *counts], key, stages)
+    kept = [pl.col(own).first() for own in log.kept]
+    table = table_of_positions(log, [*kept, *counts], key, stages)
     result = table.select(*_result(log, map(pl.col, facts), stages.values), FAILED)
     return log.checked(result, named=True)
 
@@ -149,7 +150,7 @@ def _by_rows(log: Log, stages: RowStages, facts: Sequence[str]) -> pl.LazyFrame:
     reads = stages.reads
     read = {name for each in stages.rankings.values() for name in each.meta.root_names()}
     log = _with_inputs(log, stages.needs, reads.columns | read)
-    keys, kept = log.keys, _kept(log)
+    keys, kept = log.keys, [pl.col(own).first() for own in log.kept]
     order = log.order(only_label=True)
     firsts = {name: first_position(each, order) for name, each in stages.firsts.items()}
     # Without ids, ties are not broken by them.
@@ -188,11 +189,6 @@ def _by_rows(log: Log, stages: RowStages, facts: Sequence[str]) -> pl.LazyFrame:
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
     return table.select(_result(log, map(pl.col, facts), stages.values))
-
-
-def _kept(log: Log) -> list[pl.Expr]:
-    """Return the columns to keep as aggregations."""
-    return [pl.col(own).first() for own in log.kept]
 
 
 def _named(values: Mapping[str, pl.Expr]) -> list[pl.Expr]:

@@ -16,7 +16,7 @@ from polars_rank.columns import Columns, without_run
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.log_checks import label_conflicts, row_checks
+from polars_rank.evaluation.log_checks import invalid_documents, row_checks
 from polars_rank.evaluation.ranking import TIES
 from polars_rank.frames.batches import by_ranking, merged
 from polars_rank.frames.engines import Mergeable, Separable
@@ -246,7 +246,8 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
         "keep one of them, or name all columns that identify a query with `query` or `by`"
     )
     conflict = pl.col(columns.label).drop_nulls().n_unique() > 1
-    count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
+    labels = pl.col(columns.label).unique().sort()
+    count = partial(invalid_documents, columns.pair, conflict, labels, message)
     checks.append(Check("ranking", LABEL != LOWEST_LABEL, message, count_failures=count))
     if fusion.normalize == "max":
         message = (

@@ -58,7 +58,7 @@ def run(
         )
     on_workers = {**options, **({"progress": False} if "progress" in options else {})}
     computation = function(pl.LazyFrame(schema=dataframes.schema_of(frame)), **on_workers)
-    return _result(computation, frame, options)
+    return _result(computation, frame)
 
 
 def unsupported() -> ArgumentError:
@@ -72,14 +72,12 @@ def unsupported() -> ArgumentError:
     )
 
 
-def _result(
-    computation: Separable | Mergeable, frame: DataFrame, options: Mapping[str, Any]
-) -> DataFrame:
+def _result(computation: Separable | Mergeable, frame: DataFrame) -> DataFrame:
     given = dataframes.schema_of(frame)
     read, result = _read_by(computation, given)
     schema = dataframes.spark_schema(result, frame, given)
     arrow = dataframes.arrow_schema(schema)
-    for_workers = partial(_for_workers, frame, options)
+    for_workers = partial(_for_workers, frame)
     rows, chunks = _together(frame, read, computation.together, for_workers)
     if isinstance(computation, Mergeable):
         add_up, merge, finish = computation.add_up, computation.merge, computation.finish
@@ -95,7 +93,7 @@ def _result(
     )
     if computation.check is None:
         return found
-    nothing = _result(computation.check, frame, options)
+    nothing = _result(computation.check, frame)
     return found.unionByName(nothing, allowMissingColumns=True)
 
 
@@ -141,12 +139,9 @@ def _together(
     return cells.repartition("bucket").sortWithinPartitions("bucket"), partial(chunks_of, schema)
 
 
-def _for_workers(frame: DataFrame, options: Mapping[str, Any], task: Task) -> Task:
-    """Return a task for workers that imports Polars when it runs.
-
-    `options` are the arguments of the function, for errors.
-    """
-    payload = _pickled(task, options)
+def _for_workers(frame: DataFrame, task: Task) -> Task:
+    """Return a task for workers that imports Polars when it runs."""
+    payload = _pickled(task)
     warnings_of_workers = _warnings_from_workers(frame)
 
     def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -220,23 +215,16 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
     return frame.sparkSession.sparkContext.accumulator(set(), texts())
 
 
-def _pickled(task: Any, options: Mapping[str, Any]) -> bytes:
-    payload, error = _pickle(task)
-    if error is None:
-        return payload
-    name = next((f"`{name}`" for name, value in options.items() if _pickle(value)[1]), "the call")
-    raise ArgumentError(
-        f"{name} cannot be sent to Spark's workers: {error}; use functions of a module, or names "
-        "such as gain='exp2'"
-    ) from error
-
-
-def _pickle(value: Any) -> tuple[bytes, Exception | None]:
-    """Return the pickle of a value, including functions of a notebook, or the error."""
+def _pickled(task: Task) -> bytes:
+    """Return the pickle of a task, including functions of a notebook."""
     from pyspark import cloudpickle
 
     dumps: Any = cloudpickle.dumps
     try:
-        return dumps(value), None
-    except Exception as error:  # noqa: BLE001  (objects of users may raise anything)
-        return b"", error
+        payload: bytes = dumps(task)
+    except Exception as error:  # objects of users may raise anything
+        raise ArgumentError(
+            f"the arguments cannot be sent to Spark's workers: {error}; use functions of a "
+            "module, or names such as gain='exp2'"
+        ) from error
+    return payload

@@ -163,7 +163,7 @@ def test_invalid_rows_are_counted(tmp_path: Path, ending: str) -> None:
     code, out, err = run("evaluate", tmp_path / f"log.{ending}", "-m", "rr")
     assert (code, out) == (2, "")
     assert "2 of 4 rows: column 'score' (`--score`) has NaN or infinite values" in err
-    assert "2 documents more than once in a ranking" in err
+    assert "2 documents: column 'doc' (`--doc`) has duplicates" in err
 
 
 def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

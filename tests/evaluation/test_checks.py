@@ -88,10 +88,10 @@ BAD_ROWS = {
         (
             "2 ",
             "more than once in a ranking",
-            "'doc': 'x'",
-            "'rows': 2",
             "with `run`, `by` or `query`",
             "`duplicates`",
+            "'doc': 'x'",
+            "'rows': 2",
         ),
     ),
     "duplicates in several query columns": (
