@@ -263,30 +263,27 @@ def _noise(state: pl.Expr) -> pl.Expr:
 def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
     """Return the minimum and the maximum number of documents in a ranking."""
     if is_integer(docs_per_query):
-        low, high = 1, 2 * integer("docs_per_query", docs_per_query, 1, _MAX_COUNT) - 1
-    elif isinstance(docs_per_query, (tuple, list)) and len(docs_per_query) == len(("low", "high")):
-        low = integer("docs_per_query", docs_per_query[0], 1, _MAX_COUNT)
-        high = integer("docs_per_query", docs_per_query[1], low, _MAX_COUNT)
-    else:
+        return 1, 2 * integer("docs_per_query", docs_per_query, 1, _MAX_COUNT) - 1
+    if not isinstance(docs_per_query, (tuple, list)) or len(docs_per_query) != len(("low", "high")):
         raise ArgumentError(
             "`docs_per_query` must be an integer or a pair of integers; "
             f"found {short(docs_per_query)}"
         )
-    return low, high
+    low = integer("docs_per_query", docs_per_query[0], 1, _MAX_COUNT)
+    return low, integer("docs_per_query", docs_per_query[1], low, _MAX_COUNT)
 
 
-def _run_names(runs: int | str | Sequence[str]) -> list[str]:
+def _run_names(runs: int | str | Sequence[str]) -> Sequence[str]:
     if is_integer(runs):
         number = integer("runs", runs, 1, _MAX_COUNT)
         return [f"run{place:0{len(str(number))}}" for place in range(1, number + 1)]
-    distinct = [runs] if isinstance(runs, str) else []
-    if isinstance(runs, Sequence) and all(isinstance(name, str) for name in runs):
-        distinct = distinct or [*runs]
-    if not distinct or len(set(distinct)) < len(distinct):
+    names = [runs] if isinstance(runs, str) else runs
+    are_names = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+    if not are_names or not 0 < len(names) == len(set(names)):
         raise ArgumentError(
             f"`runs` must be a number of runs or distinct names; found {short(runs)}"
         )
-    return distinct
+    return names
 
 
 def __dir__() -> list[str]:

@@ -142,7 +142,7 @@ def collapse(
     free([*pair, score, label], ["chunks"], "doc")
     checks = row_checks(columns)
     values = [columns.number(name).alias(name) for name in rules]
-    selected = [*pair, *values, failed(checks, "row")]
+    selected: list[str | pl.Expr] = [*pair, *values, failed(checks, "row")]
     own = _is_own(columns) if exclude_self else None
     keys = Keys.of(columns)
 

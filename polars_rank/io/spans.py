@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
 
-#: Names of internal columns: numbers of chunks and of spans, and the ends of a span.
-_CHUNK, _SPAN = OWN + "chunk", OWN + "span"
-_SPAN_START, _SPAN_END, _SPAN_LABEL = (OWN + f"span {each}" for each in ("start", "end", "label"))
+#: Names of internal columns: numbers, starts and ends of chunks and of spans, and labels of spans.
+_CHUNK, _CHUNK_START, _CHUNK_END = (OWN + f"chunk{each}" for each in ("", " start", " end"))
+_SPAN, _SPAN_START, _SPAN_END = (OWN + f"span{each}" for each in ("", " start", " end"))
+_SPAN_LABEL = OWN + "span label"
 #: The starts of the parts of a chunk and of a span that those before it do not have.
 _CHUNK_REST, _SPAN_REST = OWN + "rest of the chunk", OWN + "rest of the span"
 _COVERED, _EVERY, _SEEN, _ALL = (OWN + each for each in ("covered", "every", "seen", "all"))
@@ -184,7 +185,6 @@ def join_spans(
     ----------
     Smith & Troynikov, Evaluating chunking strategies for retrieval, 2024.
     """
-    least = _least(overlap)
     one_of("of", of, ("gold", "chunk"))
     left, right = without_own_columns(retrieved), without_own_columns(lazy(gold, "gold"))
     both, ends, places = {"query": query, "doc": doc}, {"start": start, "end": end}, (start, end)
@@ -212,30 +212,30 @@ def join_spans(
     left, right = cast_keys(left, types), cast_keys(right, types)
 
     spans = _spans(right, queries, doc, places, label)
-    if of == "chunk" or characters:
-        spans = _with_rest(spans, [*keys, _IS_RELEVANT], (_SPAN_START, _SPAN_END), _SPAN_REST)
-        spans = spans.sort(_SPAN)
-    spans = spans.cache()
+    spans = _with_rest(spans, [*keys, _IS_RELEVANT], _SPAN_START, _SPAN_END, _SPAN_REST)
+    spans = spans.sort(_SPAN).cache()
     checks = row_checks(columns._replace(label=score, label_parameter="score"))
     checks += _checks(doc, places, score, "score")
     chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
     chunks = raise_failed(chunks, checks, log=left).cache()
-    parts = chunks.select(_CHUNK, *groups, *keys, *places)
+    at = {start: _CHUNK_START, end: _CHUNK_END}
+    parts = chunks.select(_CHUNK, *groups, *keys, *places).rename(at)
     if characters:
-        parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
+        parts = _with_rest(parts, [*groups, *keys], _CHUNK_START, _CHUNK_END, _CHUNK_REST).cache()
     pairs = parts.join(spans, on=keys).filter(
-        col(start) < col(_SPAN_END),
-        col(end) > col(_SPAN_START),
-        col(start) < col(end),  # a chunk without text covers nothing
+        col(_CHUNK_START) < col(_SPAN_END),
+        col(_CHUNK_END) > col(_SPAN_START),
+        col(_CHUNK_START) < col(_CHUNK_END),  # a chunk without text covers nothing
     )
     pairs = pairs.cache() if characters else pairs
     if of == "gold":
-        share = _shared(places, start, _SPAN_START) / (col(_SPAN_END) - col(_SPAN_START))
+        share = _shared(_CHUNK_START, _SPAN_START) / (col(_SPAN_END) - col(_SPAN_START))
     else:
-        shared = _shared(places, start, _SPAN_REST)
-        share = shared.sum().over(_CHUNK, _IS_RELEVANT) / (col(end) - col(start))
-    is_covered = share >= least if least else pl.lit(value=True)
-    covered = pairs.filter(is_covered).select(_CHUNK, _SPAN, *groups, _SPAN_LABEL).cache()
+        shared = _shared(_CHUNK_START, _SPAN_REST).sum().over(_CHUNK, _IS_RELEVANT)
+        share = shared / (col(_CHUNK_END) - col(_CHUNK_START))
+    covered = (
+        pairs.filter(share >= _least(overlap)).select(_CHUNK, _SPAN, *groups, _SPAN_LABEL).cache()
+    )
     labels = covered.group_by(_CHUNK).agg(
         col(_SPAN_LABEL).max().alias(label),
         col(_SPAN).filter(_IS_RELEVANT).sort().alias("subtopics"),
@@ -264,7 +264,7 @@ def join_spans(
     )
     if not characters:
         return table
-    return _with_characters(table, parts, spans, pairs, places, groups, queries)
+    return _with_characters(table, parts, spans, pairs, [*groups, *queries], queries)
 
 
 def separate_spans(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -337,22 +337,21 @@ def _spans(
 
 
 def _with_rest(
-    parts: pl.LazyFrame, keys: Sequence[str | pl.Expr], places: Sequence[str], name: str
+    parts: pl.LazyFrame, keys: Sequence[str | pl.Expr], start: str, end: str, name: str
 ) -> pl.LazyFrame:
     """Return parts of documents, sorted, with the start of what earlier parts do not contain.
 
     Thus the rests do not overlap, and together they contain what all parts contain.
     """
-    start, end = places
     # A cumulative maximum per document takes three times as long.
     document = pl.struct(keys).rle_id().cast(pl.Int128) * 2**64
     before = ((document + col(end)).cum_max().shift(1) - document).clip(-(2**63)).cast(pl.Int64)
     return parts.sort(*keys, start, end).with_columns(pl.max_horizontal(start, before).alias(name))
 
 
-def _shared(places: Sequence[str], start: str, of_span: str) -> pl.Expr:
+def _shared(*starts: str) -> pl.Expr:
     """Return the number of characters that a chunk and a span share, given their starts."""
-    return (pl.min_horizontal(places[1], _SPAN_END) - pl.max_horizontal(start, of_span)).clip(0)
+    return (pl.min_horizontal(_CHUNK_END, _SPAN_END) - pl.max_horizontal(starts)).clip(0)
 
 
 def _identified(doc: str, start: str, end: str, places: Sequence[str]) -> pl.Expr:
@@ -386,27 +385,19 @@ def _with_characters(
     parts: pl.LazyFrame,
     spans: pl.LazyFrame,
     pairs: pl.LazyFrame,
-    places: Sequence[str],
-    groups: Sequence[str],
+    ranking: Sequence[str],
     queries: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the long table with the shares of characters of each ranking."""
-    start, end = map(col, places)
-    ranking = [*groups, *queries]
+    end, length = col(_CHUNK_END), (col(_SPAN_END) - col(_SPAN_REST)).clip(0)
     retrieved = parts.group_by(ranking).agg(
-        (end - start).sum().alias(_ALL), (end - col(_CHUNK_REST)).clip(0).sum().alias(_EVERY)
+        (end - col(_CHUNK_START)).sum().alias(_ALL),
+        (end - col(_CHUNK_REST)).clip(0).sum().alias(_EVERY),
     )
-    sizes = (
-        spans.filter(_IS_RELEVANT)
-        .group_by(queries)
-        .agg((col(_SPAN_END) - col(_SPAN_REST)).clip(0).sum().alias(_SEEN))
-    )
-    both = (
-        pairs.filter(_IS_RELEVANT)
-        .group_by(ranking)
-        .agg(_shared(places, _CHUNK_REST, _SPAN_REST).sum().alias(_COVERED))
-    )
-    for keys, sums in ((ranking, retrieved), (queries, sizes), (ranking, both)):
+    relevant = spans.filter(_IS_RELEVANT).group_by(queries).agg(length.sum().alias(_SEEN))
+    shared = _shared(_CHUNK_REST, _SPAN_REST).sum().alias(_COVERED)
+    both = pairs.filter(_IS_RELEVANT).group_by(ranking).agg(shared)
+    for keys, sums in ((ranking, retrieved), (queries, relevant), (ranking, both)):
         table = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
     found, every, seen, total = (col(each).fill_null(0) for each in (_COVERED, _EVERY, _SEEN, _ALL))
     shares = (

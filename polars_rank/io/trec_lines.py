@@ -76,28 +76,26 @@ def is_svmlight(line: str, file: str) -> bool:
 
 def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFile:
     """Return the retrieved documents in a TREC run; `lines` are the first ones."""
-    name = origin(file)
     value = "score" if "score" in layout else "rank"
-    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64())
+    has_tag = layout[-1] == "run"
+    run = tag = tagged(file) if has_tag else None
+    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), tag)
     number = col(value) if value == "score" else -col(value).cast(pl.Float64)
-    columns = ["query", "doc", number.alias("score")]
     warnings = []
     if value == "rank":
-        _check_ranks(found, layout, lines, name)
+        _check_ranks(found, layout, lines, origin(file))
     elif "rank" in layout and _contradict(layout, lines):
         warnings.append(
             "the ranks contradict the scores in every query; documents rank by score, highest first"
         )
-    run = None
-    if layout[-1] == "run":
-        tag = tagged(file)
-        if tag is not None:
-            found = _lines(file, layout, value, pl.Float64(), tag)
-        run, problem = (tag, "") if tag is not None else _run_of_tags(file, layout)
+    if has_tag and tag is None:
+        run, problem = _run_of_tags(file, layout)
         warnings += [problem] if problem else []
+    columns = ["query", "doc", number.alias("score")]
+    if has_tag:
         columns.append(col("run") if run is None else pl.lit(run).alias("run"))
     return ReadFile(
-        name, "run", found.select(columns), _roles(layout, value), warnings=warnings,
+        origin(file), "run", found.select(columns), _roles(layout, value), warnings=warnings,
         is_empty=not lines and "://" not in file, run=run,
     )  # fmt: skip
 
