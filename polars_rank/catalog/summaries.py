@@ -18,7 +18,7 @@ from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.log_checks import duplicates_remedy, weight_check
-from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.ranking import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
 from polars_rank.frames.batches import added_up
 from polars_rank.frames.engines import Mergeable
@@ -250,13 +250,11 @@ def _summary(
     values = _measures(k, top)
     free(by, values)
     named = [value.alias(name) for name, value in values.items()]
-    rows = rows.join(size, how="cross")
-    result = rows.group_by(by).agg(named) if by else rows.select(named)
+    result = grouped(rows.join(size, how="cross"), by, named).drop("documents")
     # Joined again, because an empty log also has a catalog.
+    result = result.join(size, how="cross", maintain_order="left")
     coverage = ratio(pl.col("recommended"), pl.col("documents"))
-    result = result.drop("documents").join(size, how="cross").with_columns(coverage=coverage)
-    result = result.select(*by, *values)
-    return result.sort(by) if by else result
+    return result.with_columns(coverage=coverage).select(*by, *values)
 
 
 def _measures(k: int | None, top: float) -> dict[str, pl.Expr]:

@@ -159,11 +159,8 @@ def answerability(
 
     def curves(rows: pl.DataFrame) -> pl.DataFrame:
         found = [of_curve(*row) for row in zip(*(rows.get_column(n) for n in columns), strict=True)]
-        return (
-            pl.DataFrame(found, schema)
-            .with_columns(rows.get_columns()[: len(groups)])
-            .select(types.names())
-        )
+        table = pl.DataFrame(found, schema).with_columns(rows.get_columns()[: len(groups)])
+        return table.select(types.names())
 
     points = {name: pl.List(dtype) for name, dtype in _POINTS.items()}
     schema = pl.Schema({**points, **_CURVE})

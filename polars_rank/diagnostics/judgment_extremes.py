@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import polars as pl
@@ -80,7 +79,8 @@ class Extremes:
 
     def means(self) -> pl.LazyFrame:
         """Return one row per group, with the columns "low i" and "high i" of metric i."""
-        ends = [self._mean(index, end) for index in self._indices for end in ("low", "high")]
+        metrics = range(len(self.labels))
+        ends = [self._mean(index, end) for index in metrics for end in ("low", "high")]
         return grouped(self._rankings(), self.log.columns.by, ends)
 
     def _mean(self, index: int, end: str) -> pl.Expr:
@@ -126,7 +126,8 @@ class Extremes:
         kept = [name for name, dtype in schema.items() if name in read and dtype != NUMBERED]
         of_rankings = {
             **{name: columns.schema[name] for name in columns.by}, _WEIGHT: pl.Float64(),
-            **{name: dtype for index in self._indices for name, dtype in _columns(index).items()},
+            **{name: dtype for index in range(len(self.labels))
+               for name, dtype in _columns(index).items()},
         }  # fmt: skip
 
         def extremes(rows: pl.DataFrame) -> pl.DataFrame:
@@ -138,19 +139,6 @@ class Extremes:
             keys.group,
             lambda rows: rows.map_batches(extremes, schema=pl.Schema(of_rankings)),
         )
-
-    @property
-    def _indices(self) -> range:
-        return range(len(self.log.definitions))
-
-    @cached_property
-    def _alike(self) -> dict[tuple[Ordering, float, int | None], list[int]]:
-        """The metrics by the order of documents, the label of relevant ones, and the cutoff."""
-        alike: dict[tuple[Ordering, float, int | None], list[int]] = {}
-        for index, column in enumerate(self.log.definitions):
-            key = column.ordering, self.labels[index], cutoff(column.metric)
-            alike.setdefault(key, []).append(index)
-        return alike
 
     def _of_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the extremes of the rankings of some queries, which have all their rows."""
@@ -172,10 +160,15 @@ class Extremes:
             doc=None if columns.doc is None else _DOC, score=_SCORE, label=_LABEL,
             schema=schema_of(canonical), unnamed=(),
         )  # fmt: skip
+        # The metrics by the order of documents, the label of relevant ones, and the cutoff.
+        alike: dict[tuple[Ordering, float, int | None], list[int]] = {}
+        for index, column in enumerate(self.log.definitions):
+            key = column.ordering, self.labels[index], cutoff(column.metric)
+            alike.setdefault(key, []).append(index)
         # All tables have the same rankings in the same order.
         tables = [
             self._of_metrics(indices, _documents(Log(canonical, own, ordering), depth), own, label)
-            for (ordering, label, depth), indices in self._alike.items()
+            for (ordering, label, depth), indices in alike.items()
         ]
         others = [table.drop(*own.keys, _WEIGHT) for table in tables[1:]]
         whole = pl.concat([tables[0], *others], how="horizontal")
@@ -208,12 +201,9 @@ class Extremes:
                 .select(*columns.keys, _RELEVANT, _FIRST, *id_column, _SCORE, grade)
             )
             log = Log.find(
-                copies,
-                given,
-                optional=("doc",),
-                definitions=definitions,
+                copies, given, optional=("doc",), definitions=definitions,
                 conventions=self.log.conventions,
-            )
+            )  # fmt: skip
             values = plan.per_query(log)
             ends = [each for index in indices for each in self._ends(index)]
             parts.append(values.group_by(columns.keys).agg(ends).collect(engine="in-memory"))

@@ -12,7 +12,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.columns import Columns, is_relevant
-from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.frames.tables import number_column
 
 if TYPE_CHECKING:
@@ -62,10 +62,7 @@ def log_counts(
         length.max().alias("longest"),
         ((middle[0] + middle[1]) / 2).alias("median_length"),
     ]
-    table = (
-        rows.group_by(groups).agg(aggregates).sort(groups) if groups else rows.select(aggregates)
-    )
-    whole = table.with_columns(
+    whole = grouped(rows, groups, aggregates).with_columns(
         mean_length=ratio(pl.col("rows"), rankings),
         tied_rankings=ratio(pl.col("tied_rankings"), rankings),
         tied_documents=ratio(pl.col("tied"), retrieved),

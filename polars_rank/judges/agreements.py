@@ -32,8 +32,6 @@ _SCHEMA = {
     **dict.fromkeys(("pairs", "unpaired"), pl.Int64()),
     "note": pl.String(),
 }
-#: The row of all judges.
-_ALL = "all"
 #: Maximum number of counts per cluster that are resampled at once, if a pair does not have more.
 _COLUMNS = 256
 #: Why a statistic is undefined.
@@ -205,7 +203,7 @@ def agreement(
                 labels.keys, sums,
                 lambda each: unit_statistics(each[..., 0, :, :], each[..., 1, :, :], labels.values),
             )  # fmt: skip
-            found += _rows((_ALL, None), OF_ALL, estimates, pairs, single)
+            found += _rows(("all", None), OF_ALL, estimates, pairs, single)
         return found
 
     return given.table(judgments, _SCHEMA, rows)
@@ -254,7 +252,8 @@ def pair_statistics(counts: Array, values: Array) -> Mapping[str, Array]:
     statistics = {
         **unit_statistics(both / 2, both, values),
         **{
-            name: _beyond_chance(
+            name: 1
+            - _ratio(
                 _ratio((counts * distance).sum(axis=_CELLS), number),
                 _ratio((chance * distance).sum(axis=_CELLS), number**2),
             )
@@ -276,7 +275,8 @@ def unit_statistics(pairs: Array, coincidences: Array, values: Array) -> Mapping
     different = labels[..., :, None] * labels[..., None, :]
     return {
         "agreement": _ratio(equal, number),
-        "alpha_ordinal": _beyond_chance(
+        "alpha_ordinal": 1
+        - _ratio(
             _ratio((coincidences * ordinal).sum(axis=_CELLS), total),
             _ratio((different * ordinal).sum(axis=_CELLS), total * (total - 1)),
         ),
@@ -293,17 +293,12 @@ def _ac2(pairs: Array, number: Array, squares: Array) -> Array:
     prevalence = _ratio(pairs.sum(axis=-1), number[..., None])
     varied = (prevalence * (1 - prevalence)).sum(axis=-1)
     chance = (1 - distance).sum() * varied / (categories * (categories - 1))
-    return _beyond_chance(_ratio((pairs * distance).sum(axis=_CELLS), number), 1 - chance)
+    return 1 - _ratio(_ratio((pairs * distance).sum(axis=_CELLS), number), 1 - chance)
 
 
 def _squares(values: Array) -> Array:
     """Return the squared distances between grades."""
     return (values[:, None] - values[None, :]) ** 2
-
-
-def _beyond_chance(observed: Array, expected: Array) -> Array:
-    """Return 1 minus the ratio of observed and expected disagreement."""
-    return 1 - _ratio(observed, expected)
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:

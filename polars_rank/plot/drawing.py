@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.errors import DataError, RankError, missing_extra
+from polars_rank.errors import DataError, RankError, missing_extra, number_of
 from polars_rank.plot.run_styles import NEUTRAL, harmless
 
 if TYPE_CHECKING:
@@ -309,16 +309,13 @@ def non_empty(table: pl.DataFrame, column: str, what: str) -> pl.DataFrame:
     return table
 
 
-def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
+def counted(numbers: Iterable[int | None], one: str = "query", several: str = "queries") -> str:
     """Return a count or range of counts, such as "20 to 1,000 queries"."""
     known = [number for number in numbers if number is not None]
     if not known:
         return ""
     low, high = min(known), max(known)
-    if low == high == 1:
-        words = {"queries": "query", "documents": "document", "rows": "row"}
-        what = " ".join(words.get(word, word) for word in what.split(" "))
-    return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
+    return number_of(low, one, several) if low == high else f"{low:,} to {high:,} {several}"
 
 
 def undefined_note(number: int) -> str:

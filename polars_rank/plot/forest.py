@@ -369,17 +369,21 @@ def _within(data: pl.DataFrame, runs: Runs) -> bool:
 def _rows(data: pl.DataFrame, runs: Runs) -> tuple[pl.DataFrame, Any, float]:
     """Return the table with the offset of each run in its row, the axis of rows, and its height."""
     labels = data.get_column("label").unique(maintain_order=True).to_list()
-    if len(labels) > _MAX_ROWS:
-        raise ArgumentError(
-            f"the chart would have {len(labels):,} rows, more than {_MAX_ROWS}; filter the table "
-            "or select `metrics`"
-        )
     step, height = (_STEP, _STEP * len(runs.labels) + 14) if _within(data, runs) else (0, 26)
     middle = (len(runs.labels) - 1) / 2
     below = {run: step * (place - middle) for place, run in enumerate(runs.labels)}
     place = pl.col("run").replace_strict(below, return_dtype=pl.Float64)
     y = draw.axis("Y", "label", None, type="nominal", grid=False, sort=labels, labelPadding=8)
-    return data.with_columns(place=place), y, max(56, height * len(labels))
+    return data.with_columns(place=place), y, _height(len(labels), height)
+
+
+def _height(rows: int, height: float) -> float:
+    """Return the height of a chart with rows of a height; raise if there are too many."""
+    if rows > _MAX_ROWS:
+        raise ArgumentError(
+            f"the chart would have {rows:,} rows, more than {_MAX_ROWS}; filter the table"
+        )
+    return max(56, height * rows)
 
 
 @public
@@ -437,10 +441,7 @@ def leaderboard(
     names = str(Columns.find(schema, {"run": run}, optional=()).run)
     data = collected(rows.select(pl.col(names).alias("run"), *_BOARD_COLUMNS, *_OPTIONAL[:2]))
     draw.non_empty(data, "rank_low" if is_rank else "mean", kind)
-    if data.height > _MAX_ROWS:
-        raise ArgumentError(
-            f"the chart would have {data.height:,} rows, more than {_MAX_ROWS}; filter the table"
-        )
+    height = _height(data.height, _BOARD_STEP)
     data = data.with_columns(
         run_labels(data.get_column("run")), pl.col("best").fill_null(value=False)
     )
@@ -478,5 +479,4 @@ def leaderboard(
     ]
     shaded = "shaded: no run is significantly better" if data.get_column("best").any() else ""
     notes = filter(None, (draw.counted(data.get_column("queries")), shaded))
-    height = max(56, _BOARD_STEP * data.height)
     return draw.layered(data, layers, title=title, subtitle=[" · ".join(notes)], height=height)

@@ -356,11 +356,8 @@ def _difference_counts(spread: pl.DataFrame) -> list[str]:
     others = len(subtitle) - _MAX_COUNTS
     other_runs = [f"and {others} more runs"] if others > 0 else []
     undefined = draw.undefined_note(max(spread.get_column("undefined")))
-    return [
-        *subtitle[:_MAX_COUNTS],
-        *other_runs,
-        draw.counted(spread.get_column("queries")) + undefined,
-    ]
+    queries = draw.counted(spread.get_column("queries"))
+    return [*subtitle[:_MAX_COUNTS], *other_runs, queries + undefined]
 
 
 class _Rankings(NamedTuple):

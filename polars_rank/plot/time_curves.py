@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import public
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.chart_tables import NOTHING, column_of, keys_of, only_metric, result
@@ -99,7 +99,7 @@ def over_time(
     if data.select(pl.struct("x", "run").is_duplicated().any()).item():
         raise ArgumentError(
             f"several rows for one value of {time!r}; set `run`"
-            + (f", or filter the table to one value of {others}" if others else ""),
+            + (f", or filter the table to one value of {others}" if others else "")
         )
     data, kind = _with_times(data)
     data = _thinned(data, runs, kind).sort("run", "x")
@@ -113,7 +113,7 @@ def over_time(
     means = draw.means(draw.mean_title(name), data)
     note = f"{draw.counted(data.get_column('queries'))} per point"
     without = selected.height - selected.get_column("x").count()
-    omitted = f"{draw.counted([without], 'rows')} with null {time} omitted" if without else ""
+    omitted = f"{number_of(without, 'row')} with null {time} omitted" if without else ""
     return draw.layered(
         data,
         draw.lines(data, runs, x, means, tips),
