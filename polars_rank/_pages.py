@@ -263,8 +263,6 @@ class Page:
     #: The fields of JSON, whose tables are lists of rows.
     data: Mapping[str, Any] = field(default_factory=dict)
     cases: Sequence[Verdict] = ()
-    #: The label, the message and the color of a badge.
-    badge_fields: Mapping[str, str] = field(default_factory=dict)
     #: What the cases are about.
     suite: str = "polars_rank"
 
@@ -304,10 +302,6 @@ class Page:
         found = {"title": self.title, "notes": [*self.notes], **self.data}
         text = json.dumps({FORMAT_VERSION: _PAGE, **_plain(found)}, ensure_ascii=False, indent=1)
         return text.encode(errors="backslashreplace").decode() + "\n"
-
-    def badge(self) -> str:
-        """Return the JSON of a badge, as badge services read it."""
-        return json.dumps({"schemaVersion": 1, **self.badge_fields}) + "\n"
 
     def junit(self, undecided: str = "fail") -> str:
         """Return the cases as JUnit XML; undecided ones fail, or are skipped."""

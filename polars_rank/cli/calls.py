@@ -78,21 +78,17 @@ class Call:
 
     def _name_fields(self) -> None:
         """Take options of columns as fields of judgments and of results."""
-        given = self.given
-        fields = given["fields"] = dict(given.get("fields", {}))
+        given, named = self.given, {}
         for option in filter(given.__contains__, (*_ROLES, RUN, "position")):
-            value, role = given[option], {"position": "rank"}.get(option, option)
+            value = given[option]
             if isinstance(value, list):
-                if "run_file" in given:
-                    misused(f"--{option} must name one field of --run-file and --judgments")
                 continue
-            name = value.removeprefix("-") if value and option == "score" else value
-            if fields.setdefault(role, name) != name:
-                misused(f"--{option} {value} differs from --fields {role}={fields[role] or ''}")
-            if "run_file" in given and value != name:
-                given[option] = "-score"
-            elif "run_file" in given:
-                given.pop(option)
+            descends = option == "score" and value.startswith("-")
+            named[{"position": "rank"}.get(option, option)] = value[1:] if descends else value
+            if "run_file" in given:  # whose columns have the names of roles
+                del given[option]
+                given |= {"score": "-score"} if descends else {}
+        given["fields"] = {**named, **given.get("fields", {})}
 
     @property
     def files(self) -> list[str]:
@@ -150,11 +146,8 @@ class Call:
         schema = schema_of(table)
         column = str(Columns.find(schema, {"run": self.run}, optional=()).run)
         text, dtype = self.given["baseline"], schema[column]
-        try:
-            value = text if is_text(dtype) else pl.Series([text]).cast(dtype).item()
-        except pl.exceptions.PolarsError:
-            misused(f"--baseline must be a value of the column {column!r}, of type {dtype}")
-        return {"baseline": value}
+        series = pl.Series("--baseline", [text])
+        return {"baseline": text if is_text(dtype) else series.cast(dtype).item()}
 
     # Logs
 
@@ -189,17 +182,14 @@ class Call:
         logs, results = self.given.get("logs", ()), self.given.get("run_file", ())
         if logs and results:
             misused("--run-file has results, instead of a log; give one of the two")
-        if not logs and not results and "judgments" in self.given:
-            misused("--judgments needs rankings: a LOG, or results with --run-file")
         if not logs and not results:
-            misused("missing argument LOG")
+            misused("missing argument LOG, or results with --run-file")
         named: sources.Kind | None = self.given.get("input_format") if logs else "trec"
         kind = named or sources.kind_of(self.copies["logs"])
         has_metrics = {"metric", "metrics"} & {*parameters_of(self.command.function)}
         needs_labels = self.command.reads != "runs" or has_metrics
         if kind == "trec" and "judgments" not in self.given and needs_labels:
-            what = f"{logs[0]} is a TREC run" if logs else f"{results[0]} has results"
-            misused(f"{what} without judgments; add --judgments")
+            misused(f"{', '.join([*logs, *results])} has no judgments; add --judgments")
         return kind
 
     @cached_property
@@ -271,7 +261,8 @@ class Call:
         run = Columns.find(schema, {"run": self.run}, optional=optional).run
         groups = [*without_run(self.names("by"), run)]
         if is_log:
-            self._check_log(schema, asked)
+            if not asked:
+                misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
             by = [*([] if run is None else [run]), *groups]
             kept = {name: self.names(name) for name in ("weight", "cluster", "slices")}
             columns = {*Columns.find(schema, kept).parameters} - {*by, *query}
@@ -283,18 +274,6 @@ class Call:
             arguments |= self.baseline(table)
         return table, arguments
 
-    def _check_log(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
-        """Raise `ArgumentError` for per-query values as a log, and for a log without metrics."""
-        roles = {"label", "score" if "position" not in self.given else "label"} - {*self.given}
-        for name in sorted(roles - {*schema}):
-            file = " ".join(self.given.get("logs", ("FILE",)))
-            misused(
-                f"the log has no column {name!r}; available: {', '.join(map(repr, schema))}. "
-                f"Name it with --{name}, or pass per-query values as --values {file}"
-            )
-        if not metrics:
-            misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
-
     # Output
 
     @property
@@ -304,7 +283,7 @@ class Call:
 
     def put(
         self, result: Any, *, notes: Sequence[str] = (), after: Sequence[str] = (),
-        paged: bool = False, markdown: Callable[[pl.DataFrame], str] | None = None,
+        markdown: Callable[[pl.DataFrame], str] | None = None,
     ) -> None:  # fmt: skip
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
         given, frame, writes = self.given, result.lazy(), self.command.writes
@@ -319,7 +298,7 @@ class Call:
 
         writing.put(
             frame, "parquet" if writes == "parquet" else self.form, given.get("output"),
-            overwrite=given.get("overwrite", False), paged=paged,
+            overwrite=given.get("overwrite", False),
             keep_formulas=given.get("keep_formulas", False), texts={
                 "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
                 "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),

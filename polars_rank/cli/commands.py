@@ -126,7 +126,7 @@ EVALUATION: Mapping[str, Command] = {
         "\n\nFUNCTION is an import path, such as my_eval:ndcg or my_eval.py:ndcg.",
         writes="folder", without=("function",),
         own=(click.Argument(["target"], metavar="[FUNCTION]", required=False),
-             "markdown", "junit", "badge"), runs="special:referee"),
+             "markdown", "junit"), runs="special:referee"),
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",

@@ -12,7 +12,7 @@ import click
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, public
-from polars_rank.cli.special import make_folder, reports
+from polars_rank.cli.special import reports
 from polars_rank.errors import short
 from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
@@ -94,10 +94,10 @@ def init(call: Call) -> None:
     folder: Path = call.given.get("folder", Path())
     for template, name in _FILES.items():
         path = folder / name
-        if path.exists() and not path.is_dir():
+        if path.is_file():
             show(f"Kept   {path}")
             continue
-        make_folder(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         text = files("polars_rank.cli").joinpath("templates", template).read_text("utf-8")
         with new_file(path) as part:
             part.write_text(text, encoding="utf-8", newline="\n")

@@ -12,7 +12,7 @@ import re
 import sys
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from inspect import Parameter, signature, unwrap
 from operator import attrgetter
@@ -25,10 +25,9 @@ import click
 from polars_rank._params import OPTIONS, number_in
 from polars_rank.cli import writing
 from polars_rank.cli.sources import Kind as InputFormat
-from polars_rank.conventions import PRESETS, Conventions, Definitions, Duplicates, named
+from polars_rank.conventions import Conventions, Definitions, Duplicates, named
 from polars_rank.errors import ArgumentError
 from polars_rank.io.files import read_toml
-from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import split
 
 #: Panels of the help in their order, after the options without a panel.
@@ -53,8 +52,6 @@ class Kind(NamedTuple):
     read: Callable[[str, Any], Any] = lambda _, value: value
     several: bool = False
     type: Any = click.STRING
-    #: Returns the names that a shell completes.
-    names: Callable[[], Iterable[str]] | None = None
     choices: tuple[str, ...] = ()
 
 
@@ -138,26 +135,15 @@ def conventions_of(_: str, text: str) -> Conventions:
     return named(fields).but(name=name)
 
 
-def _completed(names: Callable[[], Iterable[str]], _: Any, __: Any, text: str) -> list[str]:
-    """Return a list of names with its last name completed, in each way that there is."""
-    before, start = re.fullmatch(r"(.*[ ,])?(.*)", text).groups("")  # type: ignore[union-attr]
-    return [before + name for name in names() if name.startswith(start)]
-
-
 def _choices(choices: tuple[str, ...]) -> Kind:
     return Kind("CHOICE", type=click.Choice(choices), choices=choices)
 
 
 _COLUMN = Kind("COLUMN")
 _COLUMNS = Kind("COLUMNS", _one_or_several, several=True)
-_METRICS = Kind(
-    "METRICS", lambda _, texts: split(" ".join(texts)), several=True, names=lambda: REGISTER
-)
+_METRICS = Kind("METRICS", lambda _, texts: split(" ".join(texts)), several=True)
 _TABLE = Kind("FILE", lambda _, texts: [*texts], several=True)
-_CONVENTIONS = Kind(
-    "PRESET|FILE", conventions_of,
-    names=lambda: [preset.name.lower().replace(" ", "_") for preset in PRESETS],
-)  # fmt: skip
+_CONVENTIONS = Kind("PRESET|FILE", conventions_of)
 _TEXT, _JSON = Kind("TEXT"), Kind("JSON", _json)
 _TEXTS = Kind("TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True)
 _FILES = _TABLE._replace(metavar="[NAME=]FILE")
@@ -187,7 +173,7 @@ _BY_NAME = {
     "command": Kind("PROGRAM"),
     "baseline": Kind("RUN"),
     "metrics": _METRICS,
-    "metric": Kind("METRIC", _metric, names=lambda: REGISTER),
+    "metric": Kind("METRIC", _metric),
     "runs": Kind("NAMES|INTEGER", _number_or_names, several=True),
     "undefined": Kind("[METRIC=]VALUE", _undefined, several=True),
 }
@@ -274,7 +260,7 @@ def make(
     option = Option(
         [name, *_SHORT.get(name, ()), f"{flag}/--no-{flag[2:]}" if kind is _FLAG else flag],
         help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
-        required=required, shell_complete=kind.names and partial(_completed, kind.names), **unset,
+        required=required, **unset,
     )  # fmt: skip
     option.kind, option.panel, option.is_on = kind, panel, default is True
     return option
@@ -325,7 +311,6 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "json": (OUTPUT, _PATH, "Write JSON to a file."),
     "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
     "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
-    "badge": (OUTPUT, _PATH, "Write the JSON of a badge to a file."),
 }
 
 

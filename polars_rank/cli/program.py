@@ -27,18 +27,6 @@ _EPILOG = (
 )
 
 
-#: Options that people know from elsewhere, and the options with these meanings.
-_MEANT = {
-    **dict.fromkeys(("--qrels", "--qrel", "--judgements", "--gold", "--labels"), "--judgments"),
-    **dict.fromkeys(("--results", "--result", "--runs", "--run-files", "--runfile"), "--run-file"),
-    **dict.fromkeys(("--group-by", "--groupby", "--groups"), "--by"),
-    **dict.fromkeys(("--preset", "--convention"), "--conventions"),
-    **dict.fromkeys(("--relevance-level", "--threshold", "--min-rel"), "--rel"),
-    **dict.fromkeys(("--force", "--replace"), "--overwrite"),
-    "--metric": "--metrics", "--metrics": "--metric", "-k": "--k", "--measures": "--metrics",
-    "--out": "--output", "--alpha": "--confidence", "--per-query": "--values",
-}  # fmt: skip
-_CUTOFFS = ("--k", "-k", "--cutoff", "--at", "--top-k", "--depth")
 _LOG = (
     "LOG is Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs "
     "with --judgments; - for standard input. These options say how it is read."
@@ -87,19 +75,6 @@ class Leaf(click.Command):
         if topics:
             with formatter.section("More options"):
                 formatter.write_dl(topics)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; for an unknown option, name the one that is meant."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            options = {name for each in self.params for name in each.opts}
-            wrong = error.option_name
-            if (meant := _MEANT.get(wrong.lower())) in options:
-                ctx.fail(f"No such option {wrong}; use {meant}")
-            if wrong in _CUTOFFS and "-m" in options:
-                ctx.fail(f"No such option {wrong}; the cutoff is part of the metric, e.g. ndcg@10")
-            raise
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command: call its function with its options, and write the result."""

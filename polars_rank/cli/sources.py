@@ -17,7 +17,6 @@ from polars_rank.io.formats import Start, scan_run
 from polars_rank.io.inputs import Copy, origin
 from polars_rank.io.text_files import scan_csv, scan_ipc, scan_ndjson, text_files
 from polars_rank.io.trec_lines import layout_of
-from polars_rank.metrics.names import is_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -76,11 +75,6 @@ def expand(paths: Sequence[str]) -> list[str]:
         local = os.path.expanduser(path)  # noqa: PTH111  (unlike Path's, it accepts unknown users)
         exists = "://" in path or Path(local).exists()
         matches = [] if exists else sorted(glob(local, recursive=True))  # noqa: PTH207
-        if not exists and not matches and is_metric(path):
-            raise SourceError(
-                f"file {path!r} not found; to name several metrics, quote them: "
-                f'--metrics "ndcg@10 {path}"'
-            )
         files += matches or [path]
     files = [path for path in files if not Path(path).name.startswith(_METADATA_PREFIXES)] or files
     folders = {Path(path) for path in files if "://" not in path and Path(path).is_dir()}

@@ -90,7 +90,7 @@ def metrics(call: Call) -> None:
                 "[{}, {}]", pl.col("low").fill_null("-inf"), pl.col("high").fill_null("inf")
             ).alias("range"), "definition", "aliases",
         )  # fmt: skip
-    call.put(table, paged=True)
+    call.put(table)
 
 
 def robustness(call: Call) -> None:
@@ -197,7 +197,6 @@ def reports(
     """
     texts: dict[str, Callable[[Page], str]] = {
         "json": Page.json, "markdown": Page.markdown, "junit": lambda page: page.junit(undecided),
-        "badge": Page.badge,
     }  # fmt: skip
     outputs = {name: call.given[name] for name in texts if name in call.given}
     options = {**call.ctx.find_root().params, **call.ctx.params}
@@ -211,16 +210,6 @@ def reports(
             replaces = overwrite or (path.is_file() and not path.stat().st_size)
             files.append((texts[name], stack.enter_context(new_file(path, overwrite=replaces))))
         yield lambda page: [file.write_text(text(page), "utf-8") for text, file in files]
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder, unless it exists."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        files = [each for each in (folder, *folder.parents) if each.is_file()]
-        problem = f"'{files[0]}' is a file" if files else error.strerror
-        misused(f"cannot create the folder '{folder}': {problem}; name another folder")
 
 
 def report(call: Call) -> None:
@@ -258,7 +247,7 @@ def demo(call: Call) -> None:
     """Run the steps of the demonstration."""
     folder: Path = call.given.get("folder", Path(_DEMO_FOLDER))
     overwrite = "folder" not in call.given or call.given.get("overwrite", False)
-    make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     log, page = folder / "log.parquet", folder / "report.html"
     names = {"log": log, "page": page, "queries": call.given.get("queries", 1_000)}
     quoted = {name: shlex.quote(str(value)) for name, value in names.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pydoc
 import shutil
 import sys
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -53,7 +52,6 @@ def require_parquet(output: Path) -> None:
 def put(
     result: pl.LazyFrame, form: Format, output: Path | None, *, overwrite: bool,
     keep_formulas: bool, texts: Mapping[Format, Callable[[pl.DataFrame], str]],
-    paged: bool = False,
 ) -> None:  # fmt: skip
     """Write a result to a file, or show it; `texts` has the functions for formats of text.
 
@@ -68,10 +66,7 @@ def put(
                 _write(result, form, part, keep_formulas=keep_formulas)
         say(f"Wrote {output}")
     elif form in texts:
-        text = texts[form](collected(result))
-        lines = shutil.get_terminal_size().lines
-        is_long = paged and sys.stdout.isatty() and text.count("\n") + 1 >= lines
-        (pydoc.pager if is_long else show)(text)
+        show(texts[form](collected(result)))
     else:
         # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:

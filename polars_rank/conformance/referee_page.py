@@ -110,11 +110,6 @@ class Referee(Paged):
             },
             cases=[*self._cases(rows)],
             suite=self.name,
-            badge_fields={
-                "label": self.metric,
-                "message": counts[0] if named else f"as {self.presets[0]}",
-                "color": "red" if named else "brightgreen",
-            },
         )  # fmt: skip
 
     def _example(self, row: Mapping[str, Any]) -> tuple[str, str]:

@@ -111,11 +111,6 @@ def metric(name: str) -> Metric:
         return read(name)
 
 
-def is_metric(name: str) -> bool:
-    """Return whether a text is the name of a metric."""
-    return _known(name) is not None
-
-
 @contextmanager
 def naming(parameter: str) -> Iterator[None]:
     """Add the parameter with the name of a metric to errors about that name."""

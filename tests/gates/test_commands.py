@@ -65,10 +65,10 @@ def test_init_keeps_existing_files(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "folder", "text"),
     [
-        ("init", "file", "cannot create the folder 'file': 'file' is a file; name another folder"),
-        ("init", "file/in", "cannot create the folder 'file/in': 'file' is a file; name another"),
+        ("init", "file", "File exists: 'file'"),
+        ("init", "file/in", "'file/in'"),
         ("init", "made", "'made/golden.jsonl' is a directory"),
-        ("demo", "file", "cannot create the folder 'file': 'file' is a file; name another folder"),
+        ("demo", "file", "File exists: 'file'"),
     ],
 )
 def test_files_and_folders_where_init_and_demo_write_the_other(
