@@ -10,7 +10,6 @@ import polars as pl
 
 from polars_rank._polars import is_elementwise
 from polars_rank.errors import ArgumentError, short
-from polars_rank.gains import GAINS
 from polars_rank.metrics import nodes
 from polars_rank.metrics.expressions import conditional, lowered
 from polars_rank.metrics.nodes import Field, Node, Order, Reduction, Relevant, Term, Value
@@ -269,9 +268,10 @@ def check_functions(value: Value) -> None:
                 "t.LABEL.equals(2) instead of t.LABEL == 2"
             )
         if isinstance(node, nodes.MappedTerm) and node.function.__module__ not in _ELEMENTWISE:
-            _check_elementwise(node.function, len(node.operands), node.parameters)
-        elif isinstance(node, nodes.Gain) and node.gain not in GAINS.values():
-            _check_elementwise(node.gain, 1, ())
+            what = "a function of terms"
+            check_elementwise(what, node.function, len(node.operands), node.parameters)
+        elif isinstance(node, nodes.Gain):
+            check_elementwise("a gain", node.gain)
         elif isinstance(node, nodes.Fold):
             _check_fold(node.function, len(node.sequences), node.parameters)
 
@@ -290,13 +290,16 @@ def _reads_truth_value(node: Node) -> bool:
 
 
 @lru_cache(4096)
-def _check_elementwise(function: nodes.Function, number: int, parameters: nodes.Parameters) -> None:
+def check_elementwise(
+    what: str, function: nodes.Function, number: int = 1, parameters: nodes.Parameters = ()
+) -> None:
+    """Raise `ArgumentError` for a function of expressions that is not elementwise."""
     columns = [pl.col(f"term {index}") for index in range(number)]
     result = function(*columns, **dict(parameters))
     if not isinstance(result, pl.Expr) or not is_elementwise(result):
         raise ArgumentError(
-            "a function of terms must return an elementwise expression, with one value per "
-            f"document; found {short(function)}"
+            f"{what} must return an elementwise expression, with one value per document; found "
+            f"{short(function)}"
         )
 
 

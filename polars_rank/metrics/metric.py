@@ -19,12 +19,12 @@ from polars_rank._params import (
     threshold,
     whole_number,
 )
-from polars_rank._polars import inner, is_elementwise
+from polars_rank._polars import inner
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.plans import IMMUTABLE, PLANS
 from polars_rank.gains import GAINS, function_of, gain_of
-from polars_rank.metrics.analyses import check_functions
+from polars_rank.metrics.analyses import check_elementwise, check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.nodes import UserExpression, Value
@@ -234,7 +234,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     @property
     def has_cutoff(self) -> bool:
         """Whether the metric takes a cutoff k."""
-        return not self.parts and "k" in _defaults(self.function)
+        return not self.parts and "k" in parameters_of(self)
 
     def at(self, k: int) -> Metric:
         """Return the metric with the cutoff k."""
@@ -250,7 +250,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             return f"{metric}.{method}({', '.join(map(str, values))})"
         if self.parts:
             return _FORMS[self.function].format(**self.arguments)
-        defaults = _defaults(self.function)
+        defaults = parameters_of(self)
         arguments = {
             key: value
             for key, value in self.arguments.items()
@@ -495,14 +495,6 @@ def direction(metric: pl.Expr) -> int:
     return directions.pop() if len(directions) == 1 else 0
 
 
-def bounds(metric: pl.Expr) -> tuple[float, float] | None:
-    """Return the range of a metric's values; None if it is unbounded or unknown."""
-    definition = metric.definition if isinstance(metric, Metric) else None
-    if definition is None or definition.low is None or definition.high is None:
-        return None
-    return float(definition.low), float(definition.high)
-
-
 def cutoff(metric: pl.Expr) -> int | None:
     """Return the largest cutoff of the single metrics; None if one of them has none."""
     if not isinstance(metric, Metric):
@@ -522,7 +514,7 @@ def written(value: Any) -> str:
 
 def parameters_of(metric: Metric | MetricFunction[...]) -> Mapping[str, Any]:
     """Return the parameters of a single metric, with their defaults."""
-    return _defaults(metric.function)
+    return {key: each.default for key, each in _signature(metric.function).parameters.items()}
 
 
 def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
@@ -537,12 +529,6 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a metric: that of its function, which returns the tree."""
     return inspect.signature(function).replace(return_annotation=Metric)
-
-
-@cache
-def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the parameters of a metric's function with their defaults."""
-    return {key: each.default for key, each in _signature(function).parameters.items()}
 
 
 def _shown(metric: Metric) -> str:
@@ -594,15 +580,8 @@ def checked_parameter(key: str, value: Any) -> Any:
 
 
 def _elementwise(key: str, function: Callable[[pl.Expr], pl.Expr]) -> Any:
-    """Return a gain or discount; raise `ArgumentError` if it is not elementwise."""
-    if any(function is each for each in (*GAINS.values(), *DISCOUNTS.values())):
-        return function
-    values: Any = function(pl.col("value"))
-    if not isinstance(values, pl.Expr) or not is_elementwise(values):
-        raise ArgumentError(
-            f"`{key}` must return an elementwise expression, with one value per document; "
-            f"found {short(function)}"
-        )
+    """Return a function of expressions; raise `ArgumentError` unless it is elementwise."""
+    check_elementwise(f"`{key}`", function)
     return function
 
 

@@ -20,16 +20,7 @@ from polars_rank._polars import inputs
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.metrics import aliases
 from polars_rank.metrics.documentation import described
-from polars_rank.metrics.metric import (
-    FILLED,
-    FORGET,
-    REGISTER,
-    Metric,
-    MetricFunction,
-    bounds,
-    direction,
-    written,
-)
+from polars_rank.metrics.metric import FILLED, FORGET, REGISTER, Metric, direction, written
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 #: Parameters of a metric.
@@ -142,22 +133,17 @@ def read(name: str, tool: str = "") -> Metric:
     function, others = _of_tools(name, stem, function, _arguments(name, match["arguments"]))
     parameters = {**parameters, **others}
     if at is not None:
-        key, value = _at(name, function, at)
+        is_recall = function == "interpolated_precision"
+        key = "recall" if is_recall else "k"
         if key in parameters:
             raise ArgumentError(
                 f"`{key}` is given twice in {short(name)}; give it once, after the '@'"
             )
-        parameters = {**parameters, key: value}
+        value = number(name, key, at, "a number from 0 to 1") if is_recall else whole(name, key, at)
+        parameters[key] = value
     if leveled:
         parameters |= _of_level(function, whole(name, "rel", leveled[2]), parameters)
     return _metric_of(name, function, parameters)
-
-
-def _at(name: str, function: str, text: str) -> tuple[str, float]:
-    """Return the parameter after the "@": the cutoff, or the recall of "IPrec@0.1"."""
-    if function == "interpolated_precision":
-        return "recall", number(name, "recall", text, "a number from 0 to 1")
-    return "k", whole(name, "k", text)
 
 
 def find(name: str, tool: str = "") -> tuple[str | None, Parameters]:
@@ -420,7 +406,10 @@ def direction_of(metric: str | pl.Expr, tool: str = "") -> int:
 def bounds_of(metric: str | pl.Expr) -> tuple[float, float] | None:
     """Return the range of a metric's values; None if it is unbounded or unknown."""
     known = _known(metric)
-    return None if known is None else bounds(known)
+    definition = known.definition if isinstance(known, Metric) else None
+    if definition is None or definition.low is None or definition.high is None:
+        return None
+    return float(definition.low), float(definition.high)
 
 
 def lower_is_better(metric: str | pl.Expr) -> bool:
@@ -579,36 +568,31 @@ def list_metrics() -> pl.DataFrame:
     others: dict[str, list[str]] = {name: [] for name in REGISTER}
     for alias, (name, fixed) in aliases.ALIASES.items():
         others[name].append(f"{alias} = {REGISTER[name](**fixed)}" if fixed else alias)
-    rows = [_row(definition, others[name]) for name, definition in sorted(REGISTER.items())]
+    rows = []
+    for name, definition in sorted(REGISTER.items()):
+        description, signature = described(definition), inspect.signature(definition)
+        # What an undefined ranking counts as in the mean.
+        counted = None if definition.undefined is None or definition.skipped else 0.0
+        if counted is not None and definition.aggregate == "geometric":
+            counted = getattr(signature.parameters.get("floor"), "default", counted)
+        rows.append(
+            {
+                "metric": name,
+                "parameters": ", ".join(map(_parameter_text, signature.parameters.values())),
+                "low": definition.low,
+                "high": definition.high,
+                "binary": definition.binary,
+                "definition": description.definition,
+                "aliases": others[name],
+                "family": definition.function.__module__.rpartition(".")[2],
+                "formula": description.formula or None,
+                "undefined": definition.undefined,
+                "counts_as": counted,
+                "aggregate": definition.aggregate.replace("geometric", "geometric mean"),
+                "source": description.source or None,
+            }
+        )
     return pl.DataFrame(rows, schema_overrides=_TYPES, infer_schema_length=None)
-
-
-def _row(definition: MetricFunction[...], others: list[str]) -> dict[str, Any]:
-    description, signature = described(definition), inspect.signature(definition)
-    # What an undefined ranking counts as in the mean.
-    counted = None if definition.undefined is None or definition.skipped else 0.0
-    if counted is not None and definition.aggregate == "geometric":
-        counted = getattr(signature.parameters.get("floor"), "default", counted)
-    return {
-        "metric": definition.__name__,
-        "parameters": ", ".join(map(_parameter_text, signature.parameters.values())),
-        "low": definition.low,
-        "high": definition.high,
-        "binary": definition.binary,
-        "definition": description.definition,
-        "aliases": others,
-        "family": family(definition),
-        "formula": description.formula or None,
-        "undefined": definition.undefined,
-        "counts_as": counted,
-        "aggregate": definition.aggregate.replace("geometric", "geometric mean"),
-        "source": description.source or None,
-    }
-
-
-def family(definition: MetricFunction[...]) -> str:
-    """Return the name of the module that a metric is defined in."""
-    return definition.function.__module__.rpartition(".")[2]
 
 
 def _parameter_text(parameter: inspect.Parameter) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -87,7 +88,8 @@ class _Batch(NamedTuple):
         return done[:k]
 
 
-class _Computed(NamedTuple):
+@dataclass(frozen=True)
+class _Computed:
     """A function that returns rows of `ranking` and `value` for a batch, and its parameters."""
 
     compute: Callable[..., pl.DataFrame]
@@ -121,8 +123,7 @@ def judged(
         terms["doc"] = DOC
     for parameter, column in judgments.columns.items():
         terms[parameter] = t.column(column, parameter, kind="as is")
-    computed: Any = _Computed(compute, parameters)  # mypy: a NamedTuple is not callable
-    return t.batch(computed, _batch, judgments, **terms)
+    return t.batch(_Computed(compute, parameters), _batch, judgments, **terms)
 
 
 def _batch(judgments: Subtopics, rankings: pl.Series) -> _Batch:
@@ -178,20 +179,21 @@ def _whole(value: Any) -> int:
 
 def _check(pairs: pl.DataFrame, judgments: Subtopics) -> None:
     """Raise `DataError` for subtopics that a document lists twice, and for invalid weights."""
-    weight = pl.col("weight")
-    several = weight.min().over("intent") < weight.max().over("intent")
-    weights = f"column {judgments.weights!r} (`weights`)"
+    pair = pl.col("document").cast(pl.Int64) * 2**32 + pl.col("intent")
     problems = {
         f"column {judgments.subtopics!r} (`subtopics`) lists the subtopic {{}} twice for one "
-        "document": pl.struct("document", "intent").is_duplicated(),
-        f"{weights} must have finite numbers of 0 or more; that of the subtopic {{}} is not": (
-            ~((weight >= 0) & weight.is_finite()).fill_null(value=False)
-        ),
-        f"{weights} has several weights for the subtopic {{}} of a query": several,
+        "document": pair.is_duplicated()
     }
-    once = pl.col("document").cast(pl.Int64) * 2**32 + pl.col("intent")
-    if pairs.select(once.n_unique()).item() == len(pairs):
-        problems = dict(list(problems.items())[1:]) if judgments.weights else {}
+    if judgments.weights:
+        weight, weights = pl.col("weight"), f"column {judgments.weights!r} (`weights`)"
+        problems |= {
+            f"{weights} must have finite numbers of 0 or more; that of the subtopic {{}} is not": (
+                ~((weight >= 0) & weight.is_finite()).fill_null(value=False)
+            ),
+            f"{weights} has several weights for the subtopic {{}} of a query": (
+                weight.min().over("intent") < weight.max().over("intent")
+            ),
+        }
     for problem, condition in problems.items():
         failing = pairs.filter(condition)
         if not failing.is_empty():
@@ -214,7 +216,7 @@ def discounted_gain(
 
     if k is not None:
         return _by_ranking(batch, gained, shares / weight_sum(weight, k))
-    lengths = _lengths(batch, k)
+    lengths = _lengths(batch)
     rank = pl.int_range(1, pl.col("length").max() + 1).cast(pl.Float64)
     full = lengths.select(weight(rank).cum_sum())
     whole = pl.lit(full.to_series()).gather(pl.col("length") - 1)
@@ -241,10 +243,8 @@ def normalized_gain(
     return _by_ranking(batch, both, pl.col("gain") / pl.col("ideal"))
 
 
-def _lengths(batch: _Batch, k: int | None) -> pl.DataFrame:
-    """Return the number of ranks of each ranking that count: k, or those of all documents."""
-    if k is not None:
-        return batch.intents.select(pl.col("ranking").unique()).with_columns(length=pl.lit(k))
+def _lengths(batch: _Batch) -> pl.DataFrame:
+    """Return the number of retrieved documents of each ranking, at least 1."""
     length = pl.col("rank").count().clip(1).alias("length")
     return batch.documents.group_by("ranking").agg(length)
 
@@ -259,6 +259,12 @@ def _by_ranking(batch: _Batch, gained: pl.DataFrame, value: pl.Expr) -> pl.DataF
         .with_columns(pl.col("gain").fill_null(0.0))
         .select("ranking", value.alias("value"))
     )
+
+
+def _mean(batch: _Batch, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the sum of the gains of rows over the sum of weights."""
+    gained = rows.group_by("ranking", maintain_order=True).agg(pl.col("gain").sum())
+    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
 
 
 def _top(pairs: pl.DataFrame, k: int | None) -> pl.DataFrame:
@@ -284,109 +290,68 @@ def _gained(pairs: pl.DataFrame, k: int | None, discount: Discount, alpha: float
     return pl.DataFrame({"ranking": top.get_column("ranking")[first], "gain": sums})
 
 
-class _Layout(NamedTuple):
-    """The documents with a subtopic as consecutive values."""
-
-    #: The number of each document in the batch, and that of its ranking in the layout.
-    document: pl.Series
-    ranking: pl.Series
-    #: The place of the first document of each ranking, and the number of its documents.
-    start: pl.Series
-    length: pl.Series
-    #: The places of the documents of each ranking by descending id as text, and their number in
-    #: that order.
-    by_id: pl.Series
-    number: pl.Series
-    #: The first intents of documents, those with the most intents first; the second intents of the
-    #: documents that have several; and so on. And where each document is in this order.
-    layers: list[pl.Series]
-    order: pl.Series
-    #: The offsets of rankings in the documents.
-    offsets: pa.Array
-
-    @classmethod
-    def of(cls, batch: _Batch, pairs: pl.DataFrame) -> _Layout:
-        """Return the layout of the documents of some pairs of a batch."""
-        first_pair, several = _runs(pairs.get_column("document"))
-        document = pairs.get_column("document")[first_pair]
-        documents = batch.documents.select("ranking", "doc")[document]
-        documents = documents.with_columns(as_text("doc", documents.schema["doc"]))
-        start, length = _runs(documents.get_column("ranking"))
-        ranking = documents.get_column("ranking").rle_id()
-        first = start[ranking]
-        ids = _lists(documents.get_column("doc"), length)
-        by_id = first + ids.list.eval(pl.element().arg_sort(descending=True)).explode()
-        number = pl.repeat(0, len(documents), dtype=pl.Int64, eager=True)
-        number.scatter(by_id, pl.int_range(len(documents), eager=True) - first.cast(pl.Int64))
-        intents = _lists(pairs.get_column("intent"), several)
-        descending = several.arg_sort(descending=True)
-        ordered = intents[descending]
-        layers = [
-            ordered.head(_whole((several > index).sum())).list.get(index)
-            for index in range(_whole(several.max()))
-        ]
-        order = descending.arg_sort()
-        offsets = _offsets(length)
-        return cls(document, ranking, start, length, by_id, number, layers, order, offsets)
-
-    def best(self, units: pl.Series, ties: pl.Series) -> pl.Series:
-        """Return the highest gain of a document of each ranking, with its tie breaker."""
-        # Sums of lists of intents take twice the time.
-        gains = units.clear()
-        for layer in reversed(self.layers):
-            added = units[layer]
-            both = added.head(len(gains)) + gains
-            gains = pl.concat([both, added.slice(len(gains))], rechunk=True)
-        return _nested(gains[self.order] + ties, self.offsets).list.max()
-
-    def intents(self, place: pl.Series) -> pl.Series:
-        """Return the intents of documents."""
-        index = self.order[place]
-        return pl.concat(
-            [layer[index.filter(index < len(layer))] for layer in self.layers], rechunk=True
-        )
-
-
 def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
     """Yield the steps of the greedy rankings, down to the last gain.
 
     Each step computes the gain of every document and chooses one document of every ranking. Gains
     are compared as whole numbers, so that equal sums are equal in any order of their terms.
     """
-    pairs = batch.pairs
-    layout = _Layout.of(batch, pairs)
-    longest = _whole(layout.length.max())
+    first_pair, several = _runs(batch.pairs.get_column("document"))
+    document = batch.pairs.get_column("document")[first_pair]
+    documents = batch.documents.select("ranking", "doc")[document]
+    documents = documents.with_columns(as_text("doc", documents.schema["doc"]))
+    start, length = _runs(documents.get_column("ranking"))
+    offsets = _offsets(length)
+    longest = _whole(length.max())
     # The number in order of ids breaks ties: the maximum of one number finds the best document.
     bits = longest.bit_length()
     last = 2**bits - 1
-    ties = last - layout.number
+    first = start[documents.get_column("ranking").rle_id()]
+    ids = _nested(documents.get_column("doc"), offsets)
+    by_id = first + ids.list.eval(pl.element().arg_sort(descending=True)).explode()
+    ties = pl.repeat(last, len(documents), dtype=pl.Int64, eager=True)
+    number = pl.int_range(len(documents), eager=True) - first.cast(pl.Int64)
+    ties.scatter(by_id, last - number)
+    # The first intents of documents, those with the most intents first; the second intents of the
+    # documents that have several; and so on. And where each document is in this order.
+    descending = several.arg_sort(descending=True)
+    ordered = _lists(batch.pairs.get_column("intent"), several)[descending]
+    layers = [
+        ordered.head(_whole((several > index).sum())).list.get(index)
+        for index in range(_whole(several.max()))
+    ]
+    order = descending.arg_sort()
     # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
     rankings = batch.intents.get_column("ranking")
-    _, numbers = _runs(rankings)
     weights = batch.intents.get_column("weight")
-    largest = pl.lit(_lists(weights, numbers).list.max())
+    largest = pl.lit(_lists(weights, _runs(rankings)[1]).list.max())
     power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
-    highest = 61 - bits - len(layout.layers).bit_length()
+    highest = 61 - bits - len(layers).bit_length()
     scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()[rankings.rle_id()]
     weights = weights * scale
     for _ in range(longest):
-        best = layout.best((weights + 0.5).cast(pl.Int64) * 2**bits, ties)
-        is_open = best > last
-        place = layout.by_id[(layout.start + (last - best % 2**bits)).filter(is_open)]
+        gains = _sums((weights + 0.5).cast(pl.Int64) * 2**bits, layers)
+        best = _nested(gains[order] + ties, offsets).list.max()
+        place = by_id[(start + (last - best % 2**bits)).filter(best > last)]
         if place.is_empty():
             break
         ties.scatter(place, _RANKED)
-        intent = layout.intents(place)
+        index = order[place]
+        intents = [layer[index.filter(index < len(layer))] for layer in layers]
+        intent = pl.concat(intents, rechunk=True)
         gain = weights[intent]
         yield intent, gain / scale[intent]
         weights.scatter(intent, gain * (1.0 - alpha))
-        if 2 * len(place) < len(best):  # many rankings have no gain left
-            left = layout.document.filter(is_open[layout.ranking] & (ties > _RANKED))
-            kept = pl.repeat(value=False, n=len(batch.documents), eager=True)
-            kept.scatter(left, values=True)
-            pairs = pairs.filter(kept[pairs.get_column("document")])
-            layout = _Layout.of(batch, pairs)
-            ties = last - layout.number
+
+
+def _sums(values: pl.Series, layers: list[pl.Series]) -> pl.Series:
+    """Return the sum over the layers; a sum of lists takes twice the time."""
+    total = values.clear()
+    for layer in reversed(layers):
+        added = values[layer]
+        both = added.head(len(total)) + total
+        total = pl.concat([both, added.slice(len(total))], rechunk=True)
+    return total
 
 
 def _runs(values: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -416,45 +381,34 @@ def _nested(values: pl.Series, offsets: pa.Array) -> pl.Series:
 
 def average_precision(batch: _Batch) -> pl.DataFrame:
     """Return the mean of the average precision over subtopics."""
-    number = batch.pairs.group_by("intent").agg(number=pl.len())
     precision = pl.int_range(1, pl.len() + 1).over("intent") / pl.col("rank")
-    gained = (
-        _top(batch.pairs, None)
-        .sort("ranking", "rank", "intent")
-        .with_columns(precision.alias("precision"))
-        .join(number, on="intent", maintain_order="left")
-        .group_by("ranking", maintain_order=True)
-        .agg((pl.col("weight") * pl.col("precision") / pl.col("number")).sum().alias("gain"))
-    )
-    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
+    pairs = batch.pairs.with_columns(pl.len().over("intent").alias("number"))
+    top = _top(pairs, None).sort("ranking", "rank", "intent")
+    gain = pl.col("weight") * precision / pl.col("number")
+    return _mean(batch, top.select("ranking", gain=gain))
 
 
 def precision(batch: _Batch, k: int | None) -> pl.DataFrame:
     """Return the mean of the precision over subtopics."""
     gained = _top(batch.pairs, k).group_by("ranking").agg(pl.col("weight").sum().alias("gain"))
-    both = gained.join(_lengths(batch, k), on="ranking", how="full", coalesce=True)
-    return _by_ranking(batch, both, pl.col("gain") / pl.col("weight") / pl.col("length"))
+    share = pl.col("gain") / pl.col("weight")
+    if k is not None:
+        return _by_ranking(batch, gained, share / k)
+    both = gained.join(_lengths(batch), on="ranking", how="full", coalesce=True)
+    return _by_ranking(batch, both, share / pl.col("length"))
 
 
 def recall(batch: _Batch, k: int | None) -> pl.DataFrame:
     """Return the share of the subtopics that the first k documents cover."""
     covered = _top(batch.pairs, k).unique("intent", maintain_order=True)
-    gained = covered.group_by("ranking", maintain_order=True).agg(
-        pl.col("weight").sum().alias("gain")
-    )
-    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
+    return _mean(batch, covered.select("ranking", gain="weight"))
 
 
 def support(batch: _Batch, k: int | None) -> pl.DataFrame:
     """Return the mean over subtopics of the highest grade among the first k documents."""
-    gained = (
-        _top(batch.pairs, k)
-        .group_by("ranking", "intent", maintain_order=True)
-        .agg(pl.col("weight").first() * pl.col("grade").clip(0, 1).max())
-        .group_by("ranking", maintain_order=True)
-        .agg(pl.col("weight").sum().alias("gain"))
-    )
-    return _by_ranking(batch, gained, pl.col("gain") / pl.col("weight"))
+    gain = pl.col("weight").first() * pl.col("grade").clip(0, 1).max()
+    intents = _top(batch.pairs, k).group_by("ranking", "intent", maintain_order=True)
+    return _mean(batch, intents.agg(gain.alias("gain")))
 
 
 def d_sharp(batch: _Batch, k: int | None, gamma: float) -> pl.DataFrame:

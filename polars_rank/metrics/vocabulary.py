@@ -488,16 +488,13 @@ def in_ideal_order(term: Term) -> Listed:
     Listed
         A sequence, with unjudged documents last.
     """
-    others = {
-        _name(leaf)
-        for leaf in leaves(term_of(term))
-        if leaf not in {LABEL, JUDGED, IDEAL_RANK} and not isinstance(leaf, nodes.Gain)
-    }
-    if others:
-        raise ArgumentError(
-            "`term` must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
-            f"unknown in ideal order; found {', '.join(sorted(others))}"
-        )
+    for leaf in leaves(term_of(term)):
+        if leaf not in {LABEL, JUDGED, IDEAL_RANK} and not isinstance(leaf, nodes.Gain):
+            name = getattr(leaf, "name", type(leaf).__name__.lower())
+            raise ArgumentError(
+                "`term` must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
+                f"unknown in ideal order; found {name!r}"
+            )
     return Listed(term_of(term), "ideal")
 
 
@@ -613,8 +610,7 @@ def batch(
     Value
         One value per ranking. `ties="expected"` does not support batches that read ranks.
     """
-    for parameter in parameters:
-        nodes.hashable({"parameters": parameter})
+    nodes.hashable({"parameters": parameters})
     fields = ((name, term_of(term)) for name, term in terms.items())
     return nodes.Batch(compute, read, parameters, tuple(fields))
 
@@ -791,16 +787,6 @@ def _cutoff(k: int | Value | None) -> int | Value | None:
             "t.top(t.relevant()).count()"
         )
     return k if k is None or isinstance(k, Value) else whole_number("k", k)
-
-
-def _name(leaf: Term) -> str:
-    """Return a leaf as it is written in the definition of a metric."""
-    match leaf:
-        case Field(name):
-            return name.upper()
-        case nodes.Column(name):
-            return f"column({name!r})"
-    return type(leaf).__name__.lower()
 
 
 def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:

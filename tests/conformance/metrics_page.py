@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import polars_rank as pr
-from polars_rank.metrics.names import family
 from polars_rank.metrics.documentation import described, displayed
 from polars_rank.metrics.metric import REGISTER, MetricFunction
 
@@ -70,7 +69,7 @@ def page() -> str:
     """Return the text of the page."""
     grouped = {name: [] for name in FAMILIES}
     for name, build in REGISTER.items():
-        grouped[family(build)].append(name)
+        grouped[build.function.__module__.rpartition(".")[2]].append(name)
     index = "\n".join(
         f"- **[{title}](#{_anchor(title)})**: " + ", ".join(map(_link, grouped[name]))
         for name, title in FAMILIES.items()
