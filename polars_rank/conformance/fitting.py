@@ -159,7 +159,9 @@ class Fit:
             and (outcome.kind in ("value", "none") or (outcome.kind == "refused" and copied(case)))
         ]  # fmt: skip
         singles = [*self._changes(choices)] if left else []
-        for several in (([each] for each in singles), self._pairs(singles) if pairs else ()):
+        two = combinations(singles if pairs else (), 2)
+        apart = (pair for pair in two if not {*pair[0]} & {*pair[1]})
+        for several in (([each] for each in singles), apart):
             best, most = None, len(explained)
             for parts in several:
                 changed = {**choices, **{key: each for part in parts for key, each in part.items()}}
@@ -183,10 +185,6 @@ class Fit:
             (change,) = each.items()
             if change not in hidden:
                 yield each
-
-    @staticmethod
-    def _pairs(singles: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
-        yield from (pair for pair in combinations(singles, 2) if not {*pair[0]} & {*pair[1]})
 
     def _simpler(self, choices: dict[str, Any]) -> dict[str, Any]:
         """Return the choices with those of the base where this explains the same cases."""

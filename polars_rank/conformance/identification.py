@@ -112,8 +112,8 @@ def identify(
     The rows are kept in memory, with about 400 bytes each.
 
     Besides the choices of `evaluate`, there are some that only other tools have: copies that count
-    again, an ideal ranking of the first k retrieved documents, and values of queries that are
-    rounded before the mean. Metrics other than CG, DCG, NDCG, AP, reciprocal rank, precision,
+    again, an ideal ranking of the first k retrieved documents, a discount that is off by one, and
+    values of queries that are rounded before the mean. Metrics other than CG, DCG, NDCG, AP, reciprocal rank, precision,
     recall, F1, hit rate and R-precision have the choices of the library only.
     """
     whole_number("n", n)
@@ -122,7 +122,7 @@ def identify(
     choices = {key: each for key, each in of_base.items() if key != "conventions"}
     conventions = named(of_base.get("conventions", POLARS_RANK)).but(**choices)
     search = Search(frame, value, str(metric), others)
-    base = _defined(metric, conventions, search, of_base)
+    base = _candidate(metric, conventions, search, of_base)
     if choices or isinstance(of_base.get("conventions"), Mapping):
         base = base._replace(presets=("given",))
     measured = base.definition.plain
@@ -146,7 +146,7 @@ def identify(
 _OF_CONVENTIONS = ("conventions", *Definitions.__annotations__)
 
 
-def _defined(
+def _candidate(
     metric: str | Metric, conventions: Conventions, search: Search, given: Mapping[str, Any]
 ) -> Candidate:
     """Return the candidate of a metric under conventions."""
@@ -163,7 +163,7 @@ def _presets(metric: str | Metric, base: Candidate, search: Search) -> Iterator[
             search.ids is None and preset.of(base.definition.given).ties in _BY_ID
         ):
             continue
-        found = _defined(metric, preset, search, {"conventions": preset.name})
+        found = _candidate(metric, preset, search, {"conventions": preset.name})
         if (
             preset is POLARS_RANK
             or found.definition.function in COMPARED.get(preset.name, "").split()
@@ -200,35 +200,22 @@ def _code(candidate: Candidate, metric: str | Metric, others: Mapping[str, Any])
     decimals, log = changes.pop("decimals", None), "log"
     if changes.get("ties") == "reversed":
         changes["ties"], log = "input", "log.reverse()"
-    discount = changes.get("discount")
-    if discount == "log2(rank + 2)":
-        changes["discount"] = "log2"
     try:
         candidate.definition.but(**changes)
     except ArgumentError:
         return None
     if None in changes.values() or (log != "log" and "duplicates" in changes):
         return None
-    of_metric = {*parameters_of(parsed)} - ({"rel"} - {*parsed.arguments})
-    parameters = {key: changes.pop(key) for key in [*changes] if key in of_metric}
-    arguments = {**parsed.arguments, **parameters}
-    text = json.dumps(str(Metric(parsed.function, arguments)) if parameters else str(metric))
-    if any(map(callable, arguments.values())) and not isinstance(metric, str):
+    own = {*parameters_of(parsed)} - ({"rel"} - {*parsed.arguments})
+    parameters = {key: changes.pop(key) for key in [*changes] if key in own}
+    if any(map(callable, parsed.arguments.values())) and not isinstance(metric, str):
         return None
-    if discount == "log2(rank + 2)":
-        arguments["discount"] = _Code("lambda rank: 1 / (rank + 2).log(2)")
-        text = f"pr.{parsed.function.__name__}({_written(arguments)})"
+    text = json.dumps(str(parsed.but(**parameters)) if parameters else str(metric))
     options = _written({**others, **candidate.given, **changes})
     call = f"({log}, {text}{options and ', '}{options})"
     if decimals is None:
         return f"pr.evaluate{call}"
     return f"pr.per_query{call}.select(pl.last().round({decimals}).mean())"
-
-
-class _Code(str):
-    """Text that is code."""
-
-    __slots__ = ()
 
 
 def _written(options: Mapping[str, Any]) -> str:
@@ -238,9 +225,7 @@ def _written(options: Mapping[str, Any]) -> str:
         text = json.dumps(each) if isinstance(each, str) else repr(each)
         if isinstance(each, Conventions) and preset_of(each.name) == each:
             text = json.dumps(each.name)
-        elif isinstance(each, float) and each.is_integer():
-            text = str(int(each))
         elif isinstance(each, (Conventions, pl.DataFrame, pl.LazyFrame)):
             text = key
-        texts.append(f"{key}={each if isinstance(each, _Code) else text}")
+        texts.append(f"{key}={text}")
     return ", ".join(texts)

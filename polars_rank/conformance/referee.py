@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from polars_rank.conformance.processes import Imported, Local, Process
 from polars_rank.conformance.referee_page import KINDS, SCHEMA, Referee, RefereeFinding
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
-from polars_rank.definitions import ALTERNATIVES, change_text, changes, words
+from polars_rank.definitions import ALTERNATIVES, change_text, words
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import find, naming, read
@@ -124,21 +124,27 @@ def referee(
     positive("timeout", timeout)
     if (function is None) == (command is None):
         raise ArgumentError("pass either `function` or `command`")
-    is_strict = expect is not None and not (isinstance(expect, Mapping) and not expect)
-    base = named(expect, "expect") if is_strict else TREC_EVAL  # type: ignore[arg-type]
+    base = TREC_EVAL if expect is None else named(expect, "expect")
+    is_strict = expect is not None
     stated = None if metric is None else _stated(metric, base)
     arguments = None if signature is None else Signature.read(signature)
     if command is not None:
-        words = _words(command)
-        with Process(words, timeout) as process:
-            usual = arguments or Signature.read(_FIELDS)
-            run = _Run(process, usual, stated, base)
+        try:
+            program = shlex.split(command) if isinstance(command, str) else [*command]
+        except ValueError:  # a quote is not closed
+            program = []
+        if not program:
+            raise ArgumentError(
+                f"`command` must be a program with its arguments; found {short(command)}"
+            )
+        with Process(program, timeout) as process:
+            run = _Run(process, arguments or Signature.read(_FIELDS), stated, base)
             if {outcome.kind for _, outcome in run.asked} <= {"refused", "none"}:
                 raise ArgumentError(
                     f"`command` returns no numbers: {run.asked[0].outcome.text or 'null'} (sent "
-                    f"{usual})"
+                    f"{run.signature})"
                 )
-            return run.result(shlex.join(words), is_strict=is_strict)
+            return run.result(shlex.join(program), is_strict=is_strict)
     if isinstance(function, str):
         if not re.fullmatch(r"[^\0]+:[\w.]+", function):
             raise ArgumentError(
@@ -146,25 +152,15 @@ def referee(
                 f"found {short(function)}"
             )
         with Imported(function, timeout) as imported:
-            return _judged(imported, arguments, stated, base, is_strict=is_strict)
+            run = _fitting(imported, arguments, stated, base)
+            return run.result(imported.description.name, is_strict=is_strict)
     if not callable(function):
         raise ArgumentError(
             f"`function` must be a function or its import path; found {short(function)}"
         )
-    return _judged(Local(function, timeout), arguments, stated, base, is_strict=is_strict)
-
-
-def _words(command: str | Sequence[str]) -> list[str]:
-    """Return a program and its arguments."""
-    try:
-        words = shlex.split(command) if isinstance(command, str) else [*command]
-    except (ValueError, TypeError):  # a quote is not closed, or it is a number
-        words = []
-    if not words or not all(isinstance(each, str) and "\0" not in each for each in words):
-        raise ArgumentError(
-            f"`command` must be a program with its arguments; found {short(command)}"
-        )
-    return words
+    local = Local(function, timeout)
+    run = _fitting(local, arguments, stated, base)
+    return run.result(local.description.name, is_strict=is_strict)
 
 
 class _Named(NamedTuple):
@@ -204,53 +200,43 @@ def guessed(name: str) -> _Named | None:
     return None
 
 
-def _judged(
+def _fitting(
     function: Local | Imported, arguments: Signature | None, stated: _Named | None,
-    base: Conventions, *, is_strict: bool,
-) -> Referee:  # fmt: skip
-    """Return the result for a function of Python."""
+    base: Conventions,
+) -> _Run:  # fmt: skip
+    """Return the run with the signature for which a definition explains most of a few cases.
+
+    If no signature has different values, return the run of one that has the same value for all
+    cases, or no answers.
+    """
     description = function.description
     stated = stated or guessed(description.name)
     has_grades = stated is not None and stated.name in GRADED
     usual = (each for each in description.signatures() if not (has_grades and each.has("hits")))
     candidates = usual if arguments is None else (arguments, replace(arguments, arrays=True))
-    found = _fitting(function, candidates, stated, base)
-    if isinstance(found, str):
-        call = f"{description.name}({', '.join(description.parameters)})"
-        advice = "state `signature`, or " if arguments is None else ""
-        raise ArgumentError(
-            f"`function` {call} returns no numbers: {found}; {advice}pass a function that calls it "
-            "and returns one number"
-        )
-    return found.result(description.name, is_strict=is_strict)
-
-
-def _fitting(
-    function: Local | Imported, candidates: Iterable[Signature], stated: _Named | None,
-    base: Conventions,
-) -> _Run | str:  # fmt: skip
-    """Return the run with the signature for which a definition explains most of a few cases.
-
-    If no signature has different values, return the run of one that has the same value for all
-    cases, or no answers; or else what the first one returns.
-    """
     most, lost, problem = 0.0, 0, ""
     best: Signature | None = None
     other: Signature | None = None
     for signature in candidates:
         if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
             break
-        run = _Run(function, signature, stated, base, most=_TRIED)
+        run = _Run(function, signature, stated, base, is_trial=True)
         lost += run.lost
         values = {each.outcome.value for each in run.asked if each.outcome.kind == "value"}
         other = other or (signature if run.lost or values else None)
         is_read = len(values) > 1 and not run.ignores_labels()
         if is_read and (best is None or run.share > most + _MARGIN):
             best, most = signature, run.share
-        if run.asked:
-            problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
+        problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
     best = best or other
-    return problem if best is None else _Run(function, best, stated, base)
+    if best is None:
+        call = f"{description.name}({', '.join(description.parameters)})"
+        advice = "state `signature`, or " if arguments is None else ""
+        raise ArgumentError(
+            f"`function` {call} returns no numbers: {problem}; {advice}pass a function that calls "
+            "it and returns one number"
+        )
+    return _Run(function, best, stated, base)
 
 
 class _Run:
@@ -258,29 +244,28 @@ class _Run:
 
     def __init__(
         self, function: Local | Process, signature: Signature, stated: _Named | None,
-        base: Conventions, most: int | None = None,
+        base: Conventions, *, is_trial: bool = False,
     ) -> None:  # fmt: skip
         self.function, self.signature, self.base = function, signature, base
         self.k = None if stated is None else stated.k
         self.asked: list[Asked] = []
-        self.is_trial = most is not None
+        self.is_trial = is_trial
         # The cases that the signature can express, without repetitions.
         found: dict[str, Case] = {}
         for case in CASES:
             expressed = signature.expressed(case, self.k)
             if expressed is not None:
                 found.setdefault(repr(signature.fields(expressed)), expressed)
-        cases = [*found.values()]
-        self.left_out = len(CASES) - len(cases)
-        #: Calls without an answer, and cases that were not tried after them.
-        self.lost = self.untried = 0
-        for case in _spread(cases)[:most] if self.is_trial else cases:
-            if self.lost >= (1 if self.is_trial else _MAX_LOST):
-                self.untried += 1
-                continue
+        self.left_out = len(CASES) - len(found)
+        cases = _spread([*found.values()])[:_TRIED] if is_trial else [*found.values()]
+        self.lost = 0  # calls without an answer
+        for case in cases:
+            if self.lost >= (1 if is_trial else _MAX_LOST):
+                break
             outcome = function.ask(signature.fields(case), signature)
             self.lost += outcome.kind in _LOST
             self.asked.append(Asked(case, outcome))
+        self.untried = len(cases) - len(self.asked)
         names = METRICS if stated is None else (stated.name,)
         self.fits = [Fit(name, self.asked, base, signature) for name in names]
 
@@ -319,13 +304,6 @@ class _Run:
             choices = {**choices, contradicted[0]: fit.base[contradicted[0]]}
         return choices
 
-    def _is_contradicted(self, key: str) -> bool:
-        """Return whether another value of a choice explains a case that this one does not."""
-        return any(
-            self.fit.explained({**self.choices, **change}) - self.explained
-            for change in changes(self.choices, ALTERNATIVES) if key in change
-        )  # fmt: skip
-
     @cached_property
     def _values(self) -> list[int]:
         """The places of cases with a value that definitions explain."""
@@ -337,22 +315,20 @@ class _Run:
     @cached_property
     def _other(self) -> str | None:
         """Another metric that explains all values, if the stated one does not."""
-        values = self._values
-        is_tried = len(self.fits) == 1 and len(values) >= _FITS * len(self.asked)
-        is_tried &= not {*values} <= self.explained
-        names = [each for each in METRICS if is_tried and each != self.fit.function]
-        scores: dict[str, float] = {}
+        asked = [self.asked[place] for place in self._values]
+        is_explained = {*self._values} <= self.explained
+        if len(self.fits) > 1 or len(asked) < _FITS * len(self.asked) or is_explained:
+            return None
+        scores = {name: 0.0 for name in METRICS if name != self.fit.function}
         # All metrics with a few values, and those that explain them with all.
-        for places in (values[:: max(len(values) // _TRIED, 1)], values):
-            asked = [self.asked[place] for place in places]
-            fits = [Fit(name, asked, self.base, self.signature) for name in names]
+        for some in (asked[:: max(len(asked) // _TRIED, 1)], asked):
+            fits = [Fit(name, some, self.base, self.signature) for name in scores]
             best = {fit: fit.best(pairs=False) for fit in fits}
             scores = {
                 fit.metric: fit.score(choices) for fit, choices in best.items()
-                if len(fit.explained(choices)) == len(asked)
+                if len(fit.explained(choices)) == len(some)
             }  # fmt: skip
-            names = [*scores]
-        return max(names, key=lambda name: scores[name], default=None)
+        return max(scores, key=lambda name: scores[name], default=None)
 
     @cached_property
     def explained(self) -> frozenset[int]:
@@ -375,7 +351,11 @@ class _Run:
             for key, each in self.choices.items()
             if each is not None
             and each is not False
-            and not self._is_contradicted(key)
+            # No other value explains a case that this one does not.
+            and not any(
+                self.fit.explained({**self.choices, key: other}) - self.explained
+                for other in ALTERNATIVES.get(key, ())
+            )
             and (values := self.fit.alternatives(self.choices, key))
         }
         return Referee(
@@ -413,7 +393,7 @@ class _Run:
 
     def _defects(self) -> Iterator[RefereeFinding]:
         wrong = self._out_of_range()
-        yield from self._found("range", wrong, text=lambda text, topics: f"{text} for {topics}")
+        yield from self._found("range", wrong, text="{problem} for {topics}")
         for name, kinds in _OUTCOMES.items():
             problems = {
                 place: outcome.text for place, (_, outcome) in enumerate(self.asked)
@@ -440,11 +420,11 @@ class _Run:
                 f"{number_of(len(self._values), 'case')}; {self._metric} does not"
             )
         elif 2 * len(self.explained) > len(self.asked):
-            text = "the cases of {} follow another definition than the others"
+            text = "the cases of {topics} follow another definition than the others"
         else:
             text = "no definition explains the value"
-        left = {place: text for place in self._values if place not in {*self.explained, *wrong}}
-        yield from self._found("mixture", left, text=lambda text, topics: text.format(topics))
+        left = {place: "" for place in self._values if place not in {*self.explained, *wrong}}
+        yield from self._found("mixture", left, text=text)
 
     def _out_of_range(self) -> dict[int, str]:
         """Return the cases with a value outside the range, which holds for labels of 0 or more."""
@@ -465,23 +445,23 @@ class _Run:
 
     def _found(
         self, kind: str, problems: Mapping[int, str], severity: str = "defect",
-        text: Callable[[str, str], str] = lambda text, _: text,
+        text: str = "{problem}",
     ) -> Iterator[RefereeFinding]:  # fmt: skip
         """Yield a finding for each problem, with its first case.
 
-        Problems are the same if they differ in numbers, quoted text and brackets only. `text`
-        returns the text of a finding from the first problem and the topics of the cases.
+        Problems are the same if they differ in numbers, quoted text and brackets only. `text` has
+        the places of the first problem and of the topics of the cases.
         """
         alike: dict[str, list[int]] = {}
         for place, problem in problems.items():
             alike.setdefault(_VARIABLE.sub("", problem), []).append(place)
         for places in alike.values():
             problem = problems[places[0]]
-            topics = dict.fromkeys(self.asked[place].case.subject for place in places)
+            topics = ", ".join(dict.fromkeys(self.asked[each].case.subject for each in places))
             case, outcome = self.asked[places[0]]
             has_value = outcome.kind == "value" and kind != "range"
             yield RefereeFinding(
-                severity, kind, text(problem, ", ".join(topics)), case.name, len(places),
+                severity, kind, text.format(problem=problem, topics=topics), case.name, len(places),
                 outcome.value, self._expected(places[0]) if has_value else None,
             )  # fmt: skip
 
@@ -513,9 +493,7 @@ class _Run:
         }  # fmt: skip
         # A function that refuses most cases is not tested.
         kind = "defect" if 2 * len(refused) > len(self.asked) else "convention"
-        yield from self._found(
-            "refusal", refused, kind, lambda text, topics: f"refuses {topics}: {text}"
-        )
+        yield from self._found("refusal", refused, kind, "refuses {topics}: {problem}")
         penalties = {
             place: "negative labels: not by the definition of the other labels"
             for place, (case, outcome) in enumerate(self.asked)
