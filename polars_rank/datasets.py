@@ -278,8 +278,11 @@ def _run_names(runs: int | str | Sequence[str]) -> Sequence[str]:
         number = integer("runs", runs, 1, _MAX_COUNT)
         return [f"run{place:0{len(str(number))}}" for place in range(1, number + 1)]
     names = [runs] if isinstance(runs, str) else runs
-    are_names = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
-    if not are_names or not 0 < len(names) == len(set(names)):
+    if (
+        not isinstance(names, Sequence)
+        or not all(isinstance(name, str) for name in names)
+        or not 0 < len(names) == len(set(names))
+    ):
         raise ArgumentError(
             f"`runs` must be a number of runs or distinct names; found {short(runs)}"
         )

@@ -88,11 +88,11 @@ def new_file(
     try:
         with _writing(f"'{name}'", "free space, or write to another folder"):
             if _is_stream(Path(name)):
-                with temporary_folder() as folder:
-                    with _reading():
-                        yield folder / "out"
-                    with (folder / "out").open("rb") as file, Path(name).open("ab") as copy:
-                        shutil.copyfileobj(file, copy)
+                part = new_folder()
+                with written_to(part), _reading():
+                    yield part / "out"
+                with (part / "out").open("rb") as file, Path(name).open("ab") as copy:
+                    shutil.copyfileobj(file, copy)
                 return
             target = _target(name)
             refuse_to_replace(name, inputs)

@@ -304,5 +304,5 @@ def test_an_ignored_hangup_is_ignored(log: Path, tmp_path: Path) -> None:
 def _busy(folder: Path) -> bool:
     """Whether a run has begun to write its output or its temporary files."""
     return any(file.name.endswith(".part") for file in folder.iterdir()) or any(
-        folder.glob("polars_rank-*/polars_rank-*/*")
+        folder.glob("polars_rank.*/polars_rank.*/*")
     )
