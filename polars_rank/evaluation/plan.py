@@ -42,7 +42,7 @@ from polars_rank.evaluation.log_checks import (
 )
 from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.ranking import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
-from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs, facts_of
+from polars_rank.evaluation.stages import FACTS, JUDGED, MATCHED, RETRIEVED, TIED, Needs
 from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.layouts import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
@@ -79,7 +79,7 @@ _JOINS = {
 def per_query(log: Log) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, facts, and metrics.
 
-    The facts are those of `facts_of`. The log is read once for each order of documents.
+    The facts are columns of `FACTS`. The log is read once for each order of documents.
     """
     lengths = lengths_of(log.table, log.columns.keys)
     metrics: dict[Ordering, list[Definition]] = {}
@@ -89,7 +89,7 @@ def per_query(log: Log) -> pl.LazyFrame:
         worst = ordering._replace(ties="worst")
         reverse = ordering.ties == "best" and worst in every and has_reverse(column.metric)
         metrics.setdefault(worst if reverse else ordering, []).append(column)
-    facts = facts_of(log)
+    facts = [JUDGED, RETRIEVED, MATCHED, *([TIED] if log.breaks_ties_by_id else [])]
     tables: list[pl.LazyFrame] = []
     for ordering, alike in metrics.items():
         # The first table has the facts, and warns about columns that no parameter names.
@@ -113,7 +113,7 @@ def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFr
     values = [_value(column, log) for column in log.definitions]
     key = None
     if all(map(fits_columns, values)):
-        key = key_of_columns(ordering.ties, log.canonical, text_ids=ordering.text_ids, row=ROW)
+        key = key_of_columns(ordering, log.canonical, ROW)
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
         if lengths is not None and columns_are_faster(lengths) and key is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import polars as pl
 
@@ -18,9 +18,6 @@ from polars_rank.metrics.nodes import (
     Reduction,
     Value,
 )
-
-if TYPE_CHECKING:
-    from polars_rank.evaluation.log import Log
 
 #: Columns that say whether a ranking has judged documents, how many are retrieved, and whether any
 #: document is both.
@@ -42,11 +39,6 @@ FACTS: dict[str, pl.Expr] = {
 
 #: Columns of one stage, which reads those of the stages before.
 Stage: TypeAlias = dict[str, pl.Expr]
-
-
-def facts_of(log: Log) -> list[str]:
-    """Return the columns of the per-query table besides keys, kept columns and metrics."""
-    return [JUDGED, RETRIEVED, MATCHED, *([TIED] if log.breaks_ties_by_id else [])]
 
 
 class Needs(NamedTuple):
