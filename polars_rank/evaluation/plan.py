@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from polars_rank._params import OWN, check_name, check_type, missing_column
+from polars_rank._params import OWN, check_name, check_type, described, missing_column
 from polars_rank._polars import frame_of
 from polars_rank.checks import FAILED, Check, checks_of, failed, raise_failed
 from polars_rank.columns import RANKED
@@ -34,12 +34,7 @@ from polars_rank.evaluation.by_columns import (
 )
 from polars_rank.evaluation.by_rows import RowStages, by_rows
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.log_checks import (
-    fraction_check,
-    length_check,
-    unscored_check,
-    weight_check,
-)
+from polars_rank.evaluation.log_checks import unscored_check, weight_check
 from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.ranking import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
 from polars_rank.evaluation.stages import FACTS, JUDGED, MATCHED, RETRIEVED, TIED, Needs
@@ -136,7 +131,11 @@ def _by_columns(
 ) -> pl.LazyFrame:
     """Return the per-query table, computed from one column per position."""
     log = _with_inputs(log, stages.needs, set())
-    others = [*log.checks_of_others, length_check(stages.length)]
+    message = (
+        f"a ranking has more than {stages.length} documents, the maximum when the log was scanned; "
+        "scan the log again"
+    )
+    others = [*log.checks_of_others, Check("ranking", pl.len() > stages.length, message)]
     log = replace(log, checks_of_others=others, repeated=REPEATED)
     counts = _named({name: FACTS[name] for name in (JUDGED, RETRIEVED)})
     kept = [pl.col(own).first() for own in log.kept]
@@ -297,7 +296,13 @@ def _checks(log: Log, needs: Needs) -> list[Check]:
         column.conventions.rel == 1 and has_threshold(tree_of(column.metric))
         for column in log.definitions
     ):
-        checks.append(fraction_check(columns.label_parameter, columns.label))
+        message = (
+            f"{described(columns.label_parameter, columns.label)} has fractions, and the highest "
+            "label of some rankings is between 0 and 1: no document counts as relevant, because "
+            "labels are relevant from 1 on; pass the lowest relevant label as `rel`"
+        )
+        highest = pl.col("label").max()
+        checks.append(Check("ranking", (highest > 0) & (highest < 1), message, warns=True))
     return checks + [
         unscored_check(
             str(leaf),
