@@ -298,7 +298,7 @@ def table_of_positions(
     counts = [pl.len().alias(_ROWS), *([pl.col("doc").count().alias(_IDS)] if unique else [])]
     cells = documents.cells(with_ids=unique)
     conditions, of_ranking = _of_ranking(checks)
-    if documents.order.reads(ROW):
+    if ROW in order.number.meta.root_names():
         rows = rows.with_row_index(ROW)
     table = (
         rows.with_columns(**cells)

@@ -255,10 +255,7 @@ class Log:
 
         With `only_label`, documents with equal labels and scores may have any order.
         """
-        ordering = self.ordering
-        return rank_order(
-            ordering.ties, self.canonical, only_label=only_label, text_ids=ordering.text_ids
-        )
+        return rank_order(self.ordering, self.canonical, only_label=only_label)
 
     def rows(self) -> pl.LazyFrame:
         """Return the rows, ranking by ranking, with the number of a failed check."""
@@ -280,7 +277,8 @@ class Log:
 
     def rankings(self, rows: pl.LazyFrame, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         """Return one row per ranking: keys, aggregations of rows, and the number of a check."""
-        return _rankings(rows, self.keys, values, self.checks)
+        values = [*self.keys.carried, *values, failed_in_ranking(self.checks)]
+        return rows.group_by(self.keys.group, maintain_order=True).agg(values)
 
     def checked(self, table: pl.LazyFrame, *, named: bool = False) -> pl.LazyFrame:
         """Return a table without the numbers of checks; collecting it raises if one failed.
@@ -332,19 +330,6 @@ def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> Columns:
     return Columns.find(schema, {"run": RUN, **given})
 
 
-def _rankings(
-    rows: pl.LazyFrame,
-    keys: Keys,
-    values: Sequence[pl.Expr],
-    checks: Sequence[Check],
-    *,
-    in_order: bool = True,
-) -> pl.LazyFrame:
-    return rows.group_by(keys.group, maintain_order=in_order).agg(
-        *keys.carried, *values, failed_in_ranking(checks)
-    )
-
-
 def per_ranking(
     log: pl.LazyFrame,
     columns: Columns,
@@ -366,7 +351,8 @@ def per_ranking(
     selected = [*(value.alias(name) for name, value in inputs.items()), failed(checks, "row")]
     in_order = sort or keys.are_adjacent(log)
     rows = keys.rows(log, selected, add_columns, sort=in_order)
-    rankings = _rankings(rows, keys, values, checks, in_order=in_order)
+    values = [*keys.carried, *values, failed_in_ranking(checks)]
+    rankings = rows.group_by(keys.group, maintain_order=in_order).agg(values)
     checked = raise_failed(rankings, checks, log=log, keys=keys.names)
     return (checked.set_sorted(keys.group) if in_order else checked), keys
 

@@ -130,15 +130,6 @@ def invalid_documents(
     return Finding(problem, invalid.height, example, unit="document")
 
 
-def length_check(longest: int) -> Check:
-    """Return the check for rankings longer than the maximum when the log was scanned."""
-    message = (
-        f"a ranking has more than {longest} documents, the maximum when the log was scanned; scan "
-        "the log again"
-    )
-    return Check("ranking", pl.len() > longest, message)
-
-
 def unscored_check(metric: str, rel: float, parameter: str, score: str) -> Check:
     """Return the warning that relevant documents are not among those that a metric compares."""
     message = (
@@ -149,17 +140,6 @@ def unscored_check(metric: str, rel: float, parameter: str, score: str) -> Check
     )
     missed = is_relevant(pl.col("label"), rel) & pl.col("score").is_null()
     return Check("ranking", missed.any(), message, warns=True)
-
-
-def fraction_check(parameter: str, label: str) -> Check:
-    """Return the warning that a ranking has labels above 0, and all are below the lowest of 1."""
-    message = (
-        f"{described(parameter, label)} has fractions, and the highest label of some rankings is "
-        "between 0 and 1: no document counts as relevant, because labels are relevant from 1 on; "
-        "pass the lowest relevant label as `rel`"
-    )
-    highest = pl.col("label").max()
-    return Check("ranking", (highest > 0) & (highest < 1), message, warns=True)
 
 
 def unnamed_checks(columns: Columns) -> list[Check]:

@@ -73,12 +73,13 @@ class Means(NamedTuple):
         """
         own = [each.name for each in self.log.definitions if not isinstance(each.metric, Metric)]
         schema = rankings.collect_schema() if own else {}
-        for name, shown in (dict(zip(own, own, strict=True)) if names is None else names).items():
-            dtype = schema[name] if name in own else pl.Float64()
+        shown = {name: name for name in own} if names is None else names
+        for name in filter(shown.__contains__, own):
+            dtype = schema[name]
             summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
             if not summable and (self.log.weight is not None or not dtype.is_temporal()):
                 raise SchemaError(
-                    f"metric {shown!r} must be numeric to have a mean; found {dtype}; "
+                    f"metric {shown[name]!r} must be numeric to have a mean; found {dtype}; "
                     "cast it to Float64, or use per_query"
                 )
 

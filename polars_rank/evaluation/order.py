@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from polars_rank.columns import Columns
     from polars_rank.conventions import Duplicates, Ties
+    from polars_rank.definitions import Ordering
 
 
 class Order(TypedDict, total=False):
@@ -50,31 +51,25 @@ def first_position(condition: pl.Expr, order: Order) -> pl.Expr:
     return condition.sort_by(**order).arg_true().first().cast(pl.Float64) + 1
 
 
-def rank_order(
-    ties: Ties | None,
-    columns: Columns,
-    *,
-    only_label: bool = False,
-    text_ids: bool = False,
-) -> Order:
+def rank_order(ordering: Ordering, columns: Columns, *, only_label: bool = False) -> Order:
     """Return the order of one ranking: by score, then by the rule for ties.
 
     With `only_label`, metrics read only labels and scores, so documents with equal labels and
-    scores may have any order. With `text_ids`, ids are compared as text.
+    scores may have any order.
     """
+    ties, doc = ordering.ties, columns.doc
     if ties == "expected":
         raise ArgumentError(
             "`ties='expected'` is a mean over many orders; it is available in per_query and "
             "evaluate. Use 'doc', 'best' or 'worst' here",
         )
-    doc = columns.doc
     ties = ties or ("worst" if doc is None else "doc")
     if ties in ("doc", "doc_ascending") and doc is None:
         raise ArgumentError(
             f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
             "or choose 'worst', 'best' or 'input'"
         )
-    packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
+    packed = packed_key(ties, columns, only_label=only_label, text_ids=ordering.text_ids)
     if packed is not None:
         return Order(by=[packed.number], descending=[True])
     score, label = columns.number(columns.score), columns.number(columns.label)
@@ -85,7 +80,7 @@ def rank_order(
     by_doc = []
     if doc is not None:
         # Within groups, Polars compares the codes of categoricals, which depend on the row order.
-        text = text_ids or isinstance(columns.schema[doc], pl.Categorical)
+        text = ordering.text_ids or isinstance(columns.schema[doc], pl.Categorical)
         key = as_text(doc, columns.schema[doc]) if text else pl.col(doc)
         by_doc = [(key, ties != "doc_ascending", False)]
     best = ties == "best"
@@ -148,18 +143,9 @@ class PackedKey(NamedTuple):
     second: pl.Expr | None = None
     ascending: bool = False
 
-    def reads(self, column: str) -> bool:
-        """Return whether the key depends on a column."""
-        return column in self.number.meta.root_names()
-
 
 def packed_key(
-    ties: Ties,
-    columns: Columns,
-    *,
-    only_label: bool,
-    text_ids: bool,
-    row: str | None = None,
+    ties: Ties, columns: Columns, *, only_label: bool, text_ids: bool, row: str | None = None
 ) -> PackedKey | None:
     """Return the order of one ranking as one integer, or None if that is impossible.
 
@@ -174,8 +160,7 @@ def packed_key(
         second = _label_bits(columns)
     if second is None:
         return None
-    score = _score_bits(columns)
-    if score is None:
+    if (score := _score_bits(columns)) is None:
         return None
     dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
     first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
@@ -187,11 +172,9 @@ def packed_key(
     return PackedKey(first + number, dtype, width, lowest_number)
 
 
-def key_of_columns(
-    ties: Ties | None, columns: Columns, *, text_ids: bool, row: str
-) -> PackedKey | None:
+def key_of_columns(ordering: Ordering, columns: Columns, row: str) -> PackedKey | None:
     """Return the order of one ranking as one integer, or as an integer and ids that are text."""
-    ties = ties or ("worst" if columns.doc is None else "doc")
+    text_ids, ties = ordering.text_ids, ordering.ties or ("worst" if columns.doc is None else "doc")
     if columns.doc is None and ties in ("doc", "doc_ascending"):
         return None
     key = packed_key(ties, columns, only_label=True, text_ids=text_ids, row=row)

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from polars_rank._params import OWN, check_name, check_type, missing_column
+from polars_rank._params import OWN, check_name, check_type, described, missing_column
 from polars_rank._polars import frame_of
 from polars_rank.checks import FAILED, Check, checks_of, failed, raise_failed
 from polars_rank.columns import RANKED
@@ -34,15 +34,10 @@ from polars_rank.evaluation.by_columns import (
 )
 from polars_rank.evaluation.by_rows import RowStages, by_rows
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.log_checks import (
-    fraction_check,
-    length_check,
-    unscored_check,
-    weight_check,
-)
+from polars_rank.evaluation.log_checks import unscored_check, weight_check
 from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.ranking import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
-from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, Needs, facts_of
+from polars_rank.evaluation.stages import FACTS, JUDGED, MATCHED, RETRIEVED, TIED, Needs
 from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.layouts import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
@@ -79,7 +74,7 @@ _JOINS = {
 def per_query(log: Log) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, facts, and metrics.
 
-    The facts are those of `facts_of`. The log is read once for each order of documents.
+    The facts are columns of `FACTS`. The log is read once for each order of documents.
     """
     lengths = lengths_of(log.table, log.columns.keys)
     metrics: dict[Ordering, list[Definition]] = {}
@@ -89,7 +84,7 @@ def per_query(log: Log) -> pl.LazyFrame:
         worst = ordering._replace(ties="worst")
         reverse = ordering.ties == "best" and worst in every and has_reverse(column.metric)
         metrics.setdefault(worst if reverse else ordering, []).append(column)
-    facts = facts_of(log)
+    facts = [JUDGED, RETRIEVED, MATCHED, *([TIED] if log.breaks_ties_by_id else [])]
     tables: list[pl.LazyFrame] = []
     for ordering, alike in metrics.items():
         # The first table has the facts, and warns about columns that no parameter names.
@@ -113,7 +108,7 @@ def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFr
     values = [_value(column, log) for column in log.definitions]
     key = None
     if all(map(fits_columns, values)):
-        key = key_of_columns(ordering.ties, log.canonical, text_ids=ordering.text_ids, row=ROW)
+        key = key_of_columns(ordering, log.canonical, ROW)
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
         if lengths is not None and columns_are_faster(lengths) and key is not None:
@@ -136,7 +131,11 @@ def _by_columns(
 ) -> pl.LazyFrame:
     """Return the per-query table, computed from one column per position."""
     log = _with_inputs(log, stages.needs, set())
-    others = [*log.checks_of_others, length_check(stages.length)]
+    message = (
+        f"a ranking has more than {stages.length} documents, the maximum when the log was scanned; "
+        "scan the log again"
+    )
+    others = [*log.checks_of_others, Check("ranking", pl.len() > stages.length, message)]
     log = replace(log, checks_of_others=others, repeated=REPEATED)
     counts = _named({name: FACTS[name] for name in (JUDGED, RETRIEVED)})
     kept = [pl.col(own).first() for own in log.kept]
@@ -297,7 +296,13 @@ def _checks(log: Log, needs: Needs) -> list[Check]:
         column.conventions.rel == 1 and has_threshold(tree_of(column.metric))
         for column in log.definitions
     ):
-        checks.append(fraction_check(columns.label_parameter, columns.label))
+        message = (
+            f"{described(columns.label_parameter, columns.label)} has fractions, and the highest "
+            "label of some rankings is between 0 and 1: no document counts as relevant, because "
+            "labels are relevant from 1 on; pass the lowest relevant label as `rel`"
+        )
+        highest = pl.col("label").max()
+        checks.append(Check("ranking", (highest > 0) & (highest < 1), message, warns=True))
     return checks + [
         unscored_check(
             str(leaf),

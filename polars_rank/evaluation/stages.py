@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.metrics.analyses import columns_read, depth, reads_order, refusals
 from polars_rank.metrics.nodes import Column, Elements, Function, Node, Reduction, Value
-
-if TYPE_CHECKING:
-    from polars_rank.evaluation.log import Log
 
 #: Columns that say whether a ranking has judged documents, how many are retrieved, and whether any
 #: document is both.
@@ -35,11 +32,6 @@ FACTS: dict[str, pl.Expr] = {
 
 #: Columns of one stage, which reads those of the stages before.
 Stage: TypeAlias = dict[str, pl.Expr]
-
-
-def facts_of(log: Log) -> list[str]:
-    """Return the columns of the per-query table besides keys, kept columns and metrics."""
-    return [JUDGED, RETRIEVED, MATCHED, *([TIED] if log.breaks_ties_by_id else [])]
 
 
 class Needs(NamedTuple):

@@ -8,8 +8,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank._polars import FewRows, ManyRows, is_sorted_by, rows_of_scan, source_of_rows
-from polars_rank.errors import SourceError
-from polars_rank.frames.batches import BATCH_ROWS, requested
+from polars_rank.frames.batches import BATCH_ROWS, all_batches, requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,20 +143,11 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         columns = [*schema] if columns is None else columns
         plan = log if predicate is None else log.filter(predicate)
-        number = plan.select(pl.len()).collect(engine="streaming").item()
-        layout, _ = inspect_rows(plan, keys, number)
+        layout, _ = inspect_rows(plan, keys)
         rows = plan.select([*dict.fromkeys([*columns, *keys])])
         rows = rows if layout == "sorted" else rows.sort(keys, maintain_order=True)
-        n_read = 0
-        batches = rows.collect_batches(
-            chunk_size=size or BATCH_ROWS, maintain_order=True, engine="streaming"
-        )
-        for batch in requested(batches, columns, n_rows=n_rows):
-            n_read += batch.height
-            yield batch
-        # If Polars panics, its batches end without an error.
-        if n_rows is None and n_read != number:
-            raise SourceError(f"{n_read:,} of {number:,} rows of the log were read; scan it again")
+        batches = all_batches(rows, chunk_size=size or BATCH_ROWS)
+        yield from requested(batches, columns, n_rows=n_rows)
 
     rows = register_io_source(read, schema=schema, explain_name="ROWS IN ORDER")
     return rows.set_sorted([*keys])

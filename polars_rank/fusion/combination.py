@@ -9,6 +9,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.checks import FAILED, failed
+from polars_rank.definitions import Ordering
 from polars_rank.evaluation.order import Order, position, rank_order
 from polars_rank.fusion.methods import CANDIDATES, POINTS, RANK, SCORE, SIZE, WEIGHT
 
@@ -113,7 +114,7 @@ class Combination:
             _LABEL: columns.number_type(columns.label),
         }
         own = columns._replace(score=_ORIGINAL, label=_LABEL, schema=pl.Schema(schema))
-        return rank_order(self.ties, own)
+        return rank_order(Ordering(self.ties), own)
 
     def scored(self, documents: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
         """Add ranks, points and weights, and rows of runs that give points to missing documents.
