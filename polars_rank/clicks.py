@@ -179,8 +179,9 @@ def labels(
     one_of("kind", kind, (*_KINDS,))
     label = _KINDS[kind]
     options = [name for name in signature(label).parameters if name != "log"]
-    for name, default in _DEFAULTS.items():
-        if name not in options and repr(given[name]) != repr(default):  # it may be an expression
+    for name, parameter in signature(labels).parameters.items():
+        is_unused = name not in ("log", "kind", *options)
+        if is_unused and repr(given[name]) != repr(parameter.default):  # it may be an expression
             raise ArgumentError(f"labels of kind {kind!r} have no parameter `{name}`; omit it")
     schema = schema_of(log)
     if "label" in schema:
@@ -304,12 +305,6 @@ _KINDS: dict[str, Callable[..., pl.LazyFrame]] = {
     "dwell": _of_dwell,
     "last": _last,
     "skip_above": _skip_above,
-}
-#: The defaults of the parameters that belong to some kinds only.
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in signature(labels).parameters.items()
-    if name not in ("log", "kind")
 }
 
 
@@ -466,9 +461,9 @@ def click_through_rates(
     optional = ("position",)
     columns = _columns(frame, query, doc, click, position, by, optional)
     pairs, keys = _pairs(frame, columns, {})
-    if isinstance(weights, float):
+    if len(weights) == 1:
         pairs = _with_rates(pairs, frame, columns, columns.by)
-        alpha, beta = weights * pl.col(_RATE), weights * (1 - pl.col(_RATE))
+        alpha, beta = weights[0] * pl.col(_RATE), weights[0] * (1 - pl.col(_RATE))
     else:
         alpha, beta = map(pl.lit, weights)
     ctr = (pl.col("clicks") + alpha) / (pl.col("impressions") + alpha + beta)
@@ -648,18 +643,16 @@ def _graded(
     return pairs.with_columns(label=grade)
 
 
-def _prior(prior: float | tuple[float, float]) -> float | tuple[float, float]:
+def _prior(prior: Any) -> list[float]:
     """Return the prior; raise `ArgumentError` unless it is one or two numbers of 0 or more."""
-    if is_number(prior) and prior >= 0:  # type: ignore[operator]
-        return float(prior)  # type: ignore[arg-type]
-    pair = isinstance(prior, (tuple, list)) and len(prior) == len(("alpha", "beta"))
-    if pair and all(is_number(each) and each >= 0 for each in prior):  # type: ignore[union-attr]
-        alpha, beta = prior  # type: ignore[misc]
-        return float(alpha), float(beta)
-    raise ArgumentError(
-        "`prior` must be a number of impressions or a pair (alpha, beta), all 0 or more; "
-        f"found {prior!r}"
-    )
+    is_pair = isinstance(prior, (tuple, list)) and len(prior) == len(("alpha", "beta"))
+    numbers = prior if is_pair else [prior]
+    if not all(is_number(each) and each >= 0 for each in numbers):
+        raise ArgumentError(
+            "`prior` must be a number of impressions or a pair (alpha, beta), all 0 or more; "
+            f"found {prior!r}"
+        )
+    return [float(each) for each in numbers]
 
 
 def _columns(

@@ -282,11 +282,6 @@ class _Tried(NamedTuple):
         return self.log.definitions[0]
 
     @property
-    def metric(self) -> pl.Expr:
-        """The metric that is tried."""
-        return self.made.given
-
-    @property
     def run(self) -> str:
         """The column of the run."""
         return str(self.statistics["run"])
@@ -320,8 +315,8 @@ class _Tried(NamedTuple):
 
     def _result(self, others: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
         """Return the rows of all choices, given the rows of other judges."""
-        lowest = lowest_of(self.metric, self.log.conventions)
-        known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
+        lowest = lowest_of(self.made.given, self.log.conventions)
+        known = contents(self.log.table, self.log.columns, lowest, cutoff(self.made.given))
         for text in known.warnings:
             warn(text)
         values = self._values(known, others)
@@ -384,10 +379,10 @@ class _Tried(NamedTuple):
     def _sample(self, known: Contents, values: pl.DataFrame) -> pl.LazyFrame | None:
         """Return the rows of a sample of queries; None if their bounds would take long."""
         log, query = self.log, [*self.log.columns.query]
-        depth = min(cutoff(self.metric) or known.longest, known.longest)
+        depth = min(cutoff(self.made.given) or known.longest, known.longest)
         number: int = values.select(pl.struct(query).n_unique()).item()
         most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query)))
-        is_mean = log.conventions.but(counts="mean").aggregate(self.metric) == "mean"
+        is_mean = log.conventions.but(counts="mean").aggregate(self.made.given) == "mean"
         if most < min(_FEWEST_QUERIES, number) or not is_mean:
             return None
         step = math.ceil(number / max(most, 1))
@@ -399,13 +394,13 @@ class _Tried(NamedTuple):
         Return None if the metric has no bounds.
         """
         run, margin = self.run, self.margin
-        bounds = known_bounds(frame, self.metric, **{**self.columns, "counts": "mean"})
+        bounds = known_bounds(frame, self.made.given, **{**self.columns, "counts": "mean"})
         if bounds is None:
             return None
         low, high = (pl.col(name).filter(self.is_baseline).first() for name in ("low", "high"))
         ranges = bounds.select(run, least=pl.col("low") - high, most=pl.col("high") - low)
         least, most, verdict = pl.col("least"), pl.col("most"), pl.col("verdict")
-        worst, best = (-most, -least) if lower_is_better(self.metric) else (least, most)
+        worst, best = (-most, -least) if lower_is_better(self.made.given) else (least, most)
         size = margin.size * (pl.col("baseline_mean").abs() if margin.is_relative else pl.lit(1.0))
         is_contradicted = (
             ((verdict == "better") & (worst <= 0))
@@ -432,7 +427,7 @@ class _Tried(NamedTuple):
         log = replace(self.log, table=table, ordering=ordering, is_checked=True)
         reads, is_unjudged = Reads.of_all(log, ["rank"]), pl.col("label").is_null()
         ranked = ranked_table(log, log.checked(in_rank_order(log, reads)), reads)
-        documents = ranked.filter(pl.col("rank") <= (cutoff(self.metric) or math.inf))
+        documents = ranked.filter(pl.col("rank") <= (cutoff(self.made.given) or math.inf))
         share = collected(documents.select(is_unjudged.mean())).item()
         if columns.doc is None or not share or share >= _FEW:
             return ""

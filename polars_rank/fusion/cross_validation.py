@@ -56,7 +56,9 @@ class CrossValidation:
     conventions: Conventions
     rows: pl.DataFrame = field(default_factory=pl.DataFrame)
     #: The points of the last method.
-    _last_points: dict[Fusion, Any] = field(default_factory=dict, init=False)
+    _last_points: dict[Fusion, tuple[Combination, pl.DataFrame, pl.DataFrame]] = field(
+        default_factory=dict, init=False
+    )
 
     @property
     def keys(self) -> list[str]:
@@ -144,11 +146,12 @@ class CrossValidation:
     def folds_of_queries(self) -> pl.DataFrame:
         """The queries with their folds; queries of a cluster are in the same fold."""
         queries = self.rows.select(self.keys).unique()
-        hashes = _hash(queries, self.columns.query)
+        hashes = mixed(query_key(self.columns.query, queries.schema))
         if self.cluster:
             queries = queries.join(self.clusters, on=self.keys, nulls_equal=True)
             has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in self.cluster)
-            hashes = pl.when(has_cluster).then(_hash(queries, self.cluster)).otherwise(hashes)
+            of_cluster = mixed(query_key(self.cluster, queries.schema))
+            hashes = pl.when(has_cluster).then(of_cluster).otherwise(hashes)
         folds = queries.select(*self.keys, (hashes.rank("dense") - 1).cast(pl.UInt32).alias(_KEY))
         units = folds.get_column(_KEY).n_unique()
         if units < self.folds:
@@ -210,8 +213,7 @@ class CrossValidation:
         They do not depend on weights. Those of the last method are kept.
         """
         if fusion in self._last_points:
-            points: tuple[Combination, pl.DataFrame, pl.DataFrame] = self._last_points[fusion]
-            return points
+            return self._last_points[fusion]
         self._last_points.clear()
         columns, log = self.columns, self.rows.lazy()
         pair = [*self.keys, str(columns.doc)]
@@ -333,8 +335,3 @@ class CrossValidation:
             for documents in self.documents([number])
         ]
         return pl.concat([*fused, self.single_runs().select(fused[0].columns)])
-
-
-def _hash(queries: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
-    hashes: pl.Expr = mixed(query_key(names, [queries.schema[name] for name in names]))
-    return hashes

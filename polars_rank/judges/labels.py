@@ -176,7 +176,7 @@ class JudgeTable:
         flag = failed(checks, "row")
         documents = rows.select(*keys, pl.col(_JUDGE).cast(pl.Categorical), self._code, flag)
         documents = documents.group_by(keys).agg(_JUDGE, _GRADE, pl.col(FAILED).max())
-        key = query_key(query, [schema[name] for name in query]).alias(_KEY)
+        key = query_key(query, schema).alias(_KEY)
         return raise_failed(documents, checks, log=rows).with_columns(key)
 
     def _checks(self, query: Sequence[str]) -> Iterator[Check]:

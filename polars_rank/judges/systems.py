@@ -196,10 +196,8 @@ def system_agreement(
     types = {**{name: schema[name] for name in groups}, **_SCHEMA}
 
     def result() -> pl.DataFrame:
-        found = _Agreement(source, reference, bootstrap)
-        rows = [*found.rows()]
-        found.warn()
-        return pl.DataFrame(rows, schema=types, orient="row")
+        rows = _Agreement(source, reference, bootstrap).rows()
+        return pl.DataFrame([*rows], schema=types, orient="row")
 
     return deferred(result, types)
 
@@ -222,7 +220,7 @@ class _Agreement:
         return self.source.by[-1]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of all groups, metrics and judges."""
+        """Yield the rows of all groups, metrics and judges; warn of few and of lost queries."""
         groups = [group for group in self.source.facts_and_groups()[1] if group.frame.height]
         by_key: dict[tuple[Any, ...], dict[Any, Group]] = {}
         for group in groups:
@@ -234,6 +232,14 @@ class _Agreement:
             for variable in self.source.metrics:
                 for judge in judges:
                     yield from self._rows_of_judge(key, variable, judge, of_judges)
+        if self.dropped:
+            more = len(self.dropped) - _EXAMPLES
+            warn(
+                f"queries with values of the judge {self.reference!r} are not compared, because a "
+                f"run has no value of one of the judges: {'; '.join(self.dropped[:_EXAMPLES])}"
+                + (f"; and {more:,} more" if more > 0 else "")
+            )
+        warn_of_few(self.fewest, "clusters" if self.source.cluster else "queries")
 
     def _judges(self, found: set[Any]) -> list[Any]:
         """Return the judges other than the reference, in sorted order."""
@@ -278,14 +284,14 @@ class _Agreement:
         of_query = pl.len().over(self.source.query)
         common = pl.concat(known).filter(of_query == 2 * runs)
         queries = common.height // (2 * runs)
-        names_ = (*key, variable.name, str(judge), str(self.reference))
         total = known[0].select(self.source.query).n_unique()
         if total - queries > _MOST_DROPPED * total:
             where = zip([*self.source.by, "metric"], [*key, judge, variable.name], strict=True)
             text = ", ".join(f"{name} = {value!r}" for name, value in where)
             self.dropped.append(f"{text} ({total - queries:,} of {total:,})")
         for statistic, value, low, high, note in self._statistics(common, variable, runs):
-            yield (*names_, statistic, value, low, high, runs, queries, note)
+            names_ = (*key, variable.name, str(judge), str(self.reference), statistic)
+            yield (*names_, value, low, high, runs, queries, note)
 
     def _statistics(
         self, common: pl.DataFrame, variable: Variable, runs: int
@@ -337,17 +343,6 @@ class _Agreement:
         product = signs[0] * signs[1]
         shares = (product > 0).mean(), (product < 0).mean()
         return [*map(float, shares)], "shares of pairs have no interval"
-
-    def warn(self) -> None:
-        """Warn of queries that are not compared, and of few queries."""
-        if self.dropped:
-            more = len(self.dropped) - _EXAMPLES
-            warn(
-                f"queries with values of the judge {self.reference!r} are not compared, because a "
-                f"run has no value of one of the judges: {'; '.join(self.dropped[:_EXAMPLES])}"
-                + (f"; and {more:,} more" if more > 0 else "")
-            )
-        warn_of_few(self.fewest, "clusters" if self.source.cluster else "queries")
 
 
 def correlations(sums: Array, *, lower_is_better: bool = False) -> Mapping[str, Array]:

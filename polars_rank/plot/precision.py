@@ -118,8 +118,8 @@ def pr_curve(
         steps = max(1, draw.ROWS // (2 * _KEPT * len(runs.labels)))
         table = collected(_few_points(table.lazy(), ["run"], steps), few=True)
     table = table.sort("run", "found")
-    found = table.group_by("run").agg(pl.col("found").max())["found"]
-    documents = draw.counted(found, "document retrieved", "documents retrieved")
+    retrieved = table.group_by("run").agg(pl.col("found").max())["found"]
+    documents = draw.counted(retrieved, "document retrieved", "documents retrieved")
     area = dict(table.group_by("run").agg(pl.col("auc").first()).iter_rows())
     if runs.several:
         renamed = {name: f"{name} (area {value:.3f})" for name, value in area.items()}

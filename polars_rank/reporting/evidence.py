@@ -211,11 +211,6 @@ def runs_of(summary: pl.DataFrame, question: Question) -> list[Any]:
     return runs if baseline is None else [baseline, *(run for run in runs if run != baseline)]
 
 
-def _without_baseline(table: pl.DataFrame, question: Question) -> pl.DataFrame:
-    run = str(question.run)
-    return table.filter(~is_run(run, table.schema[run], question.baseline))
-
-
 def has_repeated_queries(values: pl.LazyFrame, question: Question) -> bool:
     """Return whether queries in several groups are the sampling units over all groups.
 
@@ -380,7 +375,9 @@ def _verdicts(
     if question.rules is None:
         return None
     if question.baseline is not None and compared is not None:
-        tables = [_without_baseline(each, question) for each in (*tables, compared)]
+        run, tables = str(question.run), [*tables, compared]
+        is_baseline = is_run(run, compared.schema[run], question.baseline)
+        tables = [each.filter(~is_baseline) for each in tables]
     if tables[0].is_empty():  # a gate must not pass because nothing was measured
         rules = pl.DataFrame({"rule": [str(rule) for rule in question.rules]})
         return rules.with_columns(**_NOTHING)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 _TEXT_SEED = 0x9E3779B97F4A7C15
 
 
-def query_key(names: Sequence[str], dtypes: Sequence[pl.DataType]) -> pl.Expr:
+def query_key(names: Sequence[str], schema: pl.Schema) -> pl.Expr:
     """Return 64 bits for each query, which depend on its id only.
 
     Integers and durations are their own keys. Polars hashes everything else, as text if possible,
     with fixed seeds, so that only another hash function in Polars would change the keys.
     """
-    bits = (_bits(pl.col(name), dtype) for name, dtype in zip(names, dtypes, strict=True))
+    bits = (_bits(pl.col(name), schema[name]) for name in names)
     # Mixing makes the sum depend on the order of the columns.
     return reduce(lambda key, more: mixed(key) + more, bits)
 

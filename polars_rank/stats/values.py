@@ -341,9 +341,8 @@ class Group:
             return None
         codes, clusters = coded(self.frame, self.source.cluster)
         lone = clusters.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy()[codes]
-        own = (
-            coded(self.frame, self.source.query)[0] if self.source.query else np.arange(len(codes))
-        )
+        query = self.source.query
+        own = coded(self.frame, query)[0] if query else np.arange(len(codes))
         return np.where(lone, clusters.height + own, codes)
 
     @property
@@ -363,26 +362,22 @@ class Group:
 
     def check_equal(self, rows: Array, others: Array, run: Any, baseline: Any) -> None:
         """Raise `DataError` if a query has different weights, clusters or slices in two runs."""
-        weight = () if self.source.weight is None else (self.source.weight,)
-        roles: dict[str, tuple[str, ...]] = {
-            "weight": weight, "cluster": self.source.cluster, "slice": self.source.slices,
-        }  # fmt: skip
-        for role, columns in roles.items():
-            for name in columns:
-                if name in self.source.query:
-                    continue
-                column = self.frame.get_column(name)
-                left, right = column[rows], column[others]
-                differ = left.ne_missing(right)
-                if differ.any():
-                    place = int(differ.arg_max() or 0)
-                    query = self.frame.select(self.source.query).row(int(rows[place]), named=True)
-                    raise DataError(
-                        f"a query has different {role}s in two runs (column {name!r}) in "
-                        f"{number_of(int(differ.sum()), 'query', 'queries')}, e.g. {query}: "
-                        f"{left[place]!r} in {run!r} and {right[place]!r} in {baseline!r}; use one "
-                        f"{role} per query"
-                    )
+        source = self.source
+        roles = {} if source.weight is None else {source.weight: "weight"}
+        roles |= dict.fromkeys(source.cluster, "cluster") | dict.fromkeys(source.slices, "slice")
+        for name in [each for each in roles if each not in source.query]:
+            column = self.frame.get_column(name)
+            left, right = column[rows], column[others]
+            differ = left.ne_missing(right)
+            if differ.any():
+                place = int(differ.arg_max() or 0)
+                query = self.frame.select(source.query).row(int(rows[place]), named=True)
+                raise DataError(
+                    f"a query has different {roles[name]}s in two runs (column {name!r}) in "
+                    f"{number_of(int(differ.sum()), 'query', 'queries')}, e.g. {query}: "
+                    f"{left[place]!r} in {run!r} and {right[place]!r} in {baseline!r}; use one "
+                    f"{roles[name]} per query"
+                )
 
     @cached_property
     def aligned(self) -> dict[Any, Array]:
@@ -464,9 +459,7 @@ class Group:
             unknown = [np.isnan(self.column(metric)[rows]) for rows in runs]
         if self.weights is not None:
             unknown.append(self.weights[runs[0]] == 0)
-        if not unknown:
-            return list(kept)
-        counts = ~np.logical_or.reduce(unknown)
+        counts = ~np.logical_or.reduce(unknown) if unknown else np.True_
         return list(kept) if counts.all() else [each[counts] for each in kept]
 
     def slices(
