@@ -559,13 +559,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         pr.errors.DataError,
         "'system' .`by`. is null for judged documents .*pr.join_judgments.rankings, judgments. adds",
     ),
-    "a part of the name of a column": (
-        lambda: pr.check(
-            pr.compare(VALUES_OF_QUERIES, baseline="a", metrics="ndcg@2"), ["diff(ndcg@2) >= 0"]
-        ),
-        pr.errors.ArgumentError,
-        r"Did you mean 'difference\(ndcg@2\)'\?$",
-    ),
     "queries that restart in each fold": (
         lambda: pr.evaluate(pl.concat([ONE, ONE]), "rr"),
         pr.errors.DataError,
