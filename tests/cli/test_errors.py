@@ -35,7 +35,6 @@ ERRORS = {
     'help compre': "Did you mean 'compare'",
     'explain ndgc': "Did you mean 'ndcg'",
     'explain ndcg LOG': 'name the conventions to compare with: --versus',
-    'explain ndcg --format json': '--format needs a LOG',
     'explain ndcg --conventions no.toml': "in 'no.toml'",
     'evaluate LOG --metrics ap --ties never': '--ties',
     'evaluate LOG --metrics ap --by run -o no/a.csv': "directory 'no' does not exist",
