@@ -391,6 +391,8 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
             remedy += ", or replace words by numbers, as in .replace_strict({'no': 0, 'yes': 1})"
         elif dtype == pl.Duration:
             remedy = "convert it to seconds"
+        elif dtype.is_temporal():
+            remedy += ", or replace it with a test such as .is_not_null()"
     elif dtype.is_nested() and not isinstance(dtype, pl.Struct):
         problem, remedy = f"must have one id per row; found {dtype}", "use a column of ids"
     else:

@@ -132,10 +132,6 @@ def check(call: Call) -> None:
 
     rules, undecided = _rules(call)
     is_compared = "baseline" in call.given
-    of_means = {each.name for each in call.command.columns}
-    for rule in () if is_compared else rules:
-        if rule.column not in of_means:
-            misused(f"the rule {str(rule)!r} needs --baseline, the run to compare with")
     with reports(call, undecided=undecided) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",

@@ -63,11 +63,9 @@ class Measures:
     @property
     def definitions(self) -> dict[str, str]:
         """What each metric means, to find out whether a baseline means the same."""
-        every = {output_name(each): each for each in self.expressions}
-        items = {
-            name: Definition.of(every[name], self.conventions).items() for name in self.metrics
-        }
-        return {name: ", ".join(map("=".join, each.items())) for name, each in items.items()}
+        every = [Definition.of(each, self.conventions) for each in self.expressions]
+        texts = {each.name: ", ".join(map("=".join, each.items().items())) for each in every}
+        return {name: texts[name] for name in self.metrics}
 
     def _values(self, run: Results) -> pl.DataFrame:
         """Return the values of one result file; null where a metric does not count."""

@@ -86,7 +86,7 @@ ERRORS = {
     'check LOG': 'give a rule, e.g.',
     "check LOG --rule 'ap is good'": 'invalid rule',
     "check LOG --rule 'queries > 1'": 'a log needs metrics',
-    "check LOG --rule 'difference(ap) > 0'": '--baseline',
+    "check LOG --rule 'difference(ap) > 0'": 'pr.compare has the column',
     "check LOG --rule 'contribution(ap) > 0' --baseline old": "'contribution', which has no confidence interval",
     "check --values TABLE -m rr --rule 'ap > 0'": "column 'ap' (`--metrics`) not found",
     'check LOG --rules no.toml': "in 'no.toml'",
