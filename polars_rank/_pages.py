@@ -121,9 +121,8 @@ class PageTable:
     #: The number of columns that the frame lacks, which count as hidden.
     hidden: int = 0
     #: The number of columns in the first line of a row, if plain text has a paragraph per row, with
-    #: a line for each other column; and the column that is in capitals there.
+    #: a line for each other column.
     paragraphs: int = 0
-    capitals: str = ""
     #: Lines below the table.
     below: str = ""
 
@@ -174,17 +173,12 @@ class PageTable:
         first, others = columns[: self.paragraphs], columns[self.paragraphs :]
         space = max((width(each.name) for each in others), default=0)
         for place in range(self.frame.height):
-            texts = (
-                each.cells[place].upper() if each.name == self.capitals else each.cells[place]
-                for each in first
-            )
             yield from [""] * bool(place and self.folds)
-            yield from wrapped("  ".join(filter(None, texts)), most, "  ")
-            for each in others if space else ():
-                line = f"{each.name:{space}}  {each.cells[place]}"
-                lines = wrapped(line, most - 2, " " * (space + 2)) if self.folds else [
-                    cut(line, most - 2)
-                ]  # fmt: skip
+            texts = filter(None, (each.cells[place] for each in first))
+            yield from wrapped("  ".join(texts), most, "  ")
+            for each in others:
+                line, end = f"{each.name:{space}}  {each.cells[place]}", most - 2
+                lines = wrapped(line, end, " " * (space + 2)) if self.folds else [cut(line, end)]
                 yield from ("  " + text for text in lines if each.cells[place])
 
     def markdown(self) -> str:

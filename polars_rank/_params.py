@@ -73,20 +73,6 @@ _STRING_DESCRIPTIONS = {
     **dict.fromkeys(("name", "path", "source", "tag", "title", "undecided", "url"), "a string"),
 }
 
-#: Names of the cutoff in this and in other libraries.
-_CUTOFFS = ("k", "at", "cutoff", "top_k", "topk")
-
-#: Parameters by their names in other libraries, if the two are spelled too differently for a hint.
-_OTHER_NAMES = {
-    **dict.fromkeys(("group_id", "qid"), "queries"),
-    **dict.fromkeys(("target", "y_true"), "labels"),
-    **dict.fromkeys(("preds", "y_pred", "y_score"), "scores"),
-    "sizes": "groups",
-    **dict.fromkeys(("group_by", "groupby"), "by"),
-    **dict.fromkeys(_CUTOFFS, "k"),
-}
-
-
 #: Names of the options of functions that accept `**options: Unpack[...]`, by the name of the class.
 OPTIONS: dict[str, Sequence[str]] = {}
 
@@ -129,11 +115,9 @@ def _types(parameter: Parameter) -> list[_Type]:
 def unknown_parameter(function: str, name: str, available: Iterable[str]) -> ArgumentError:
     """Return the error for a name that is not among the parameters of a function."""
     names = [*dict.fromkeys(available)]
-    close = hint(_OTHER_NAMES.get(name, name), names).replace("'", "`")
+    close = hint(name, names).replace("'", "`")
     listed = ", ".join(f"`{each}`" for each in names)
     remedy = f".{close}" if close else f"; available: {listed or 'none'}"
-    if name in _CUTOFFS and "k" not in names and "metrics" in names:
-        remedy = "; the cutoff is part of the metric, e.g. 'ndcg@10'"
     error = ArgumentError(f"{function}() has no parameter `{name}`{remedy}")
     error.parameter, error.available = name, names
     return error

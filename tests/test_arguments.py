@@ -505,16 +505,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         pr.errors.SchemaError,
         r"column 'run' \(`by`\) not found.*If 'System' identifies the runs, pass by='System'$",
     ),
-    "a name of `by` in other libraries": (
-        lambda: pr.evaluate(ONE, "rr", group_by="country"),
-        pr.errors.ArgumentError,
-        r"^evaluate\(\) has no parameter `group_by`\. Did you mean `by`\?$",
-    ),
-    "a cutoff as a parameter": (
-        lambda: pr.evaluate(ONE, "ndcg", at=10),
-        pr.errors.ArgumentError,
-        r"^evaluate\(\) has no parameter `at`; the cutoff is part of the metric, e\.g\. 'ndcg@10'$",
-    ),
     "scores that are text": (
         lambda: pr.evaluate(ONE.with_columns(new=pl.lit("x")), "rr", score="new"),
         pr.errors.SchemaError,
@@ -558,13 +548,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ),
         pr.errors.DataError,
         "'system' .`by`. is null for judged documents .*pr.join_judgments.rankings, judgments. adds",
-    ),
-    "a part of the name of a column": (
-        lambda: pr.check(
-            pr.compare(VALUES_OF_QUERIES, baseline="a", metrics="ndcg@2"), ["diff(ndcg@2) >= 0"]
-        ),
-        pr.errors.ArgumentError,
-        r"Did you mean 'difference\(ndcg@2\)'\?$",
     ),
     "queries that restart in each fold": (
         lambda: pr.evaluate(pl.concat([ONE, ONE]), "rr"),

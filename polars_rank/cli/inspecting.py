@@ -14,7 +14,7 @@ import polars as pl
 
 from polars_rank.cli import MISUSED
 from polars_rank.cli.messages import in_options, say
-from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant, without_run
+from polars_rank.columns import is_relevant, without_run
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.log import Log
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
     from polars_rank.cli.calls import Call
 
-#: Common names of columns in lower case, by role; the most likely first.
-_COMMON_NAMES = {
-    "query": ("qid", "query_id", "queryid", "topic", "topic_id", "session_id", "user_id", "user"),
-    "doc": sorted(IDS),
-    "score": ("prediction", "pred", "y_pred", "relevance_score", "similarity", "sim", "logit"),
-    "position": POSITIONS,
-    "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
-    "run": sorted(RUNS),
-}
 #: Up to this number, labels are listed instead of their range, and runs are listed.
 _MAX_LABELS = _MAX_RUNS = 12
 #: Facts about a run begin with this text.
@@ -82,18 +73,17 @@ def inspect(call: Call) -> None:
     """Show facts about a log, and the command to run next; exit with 2 if there are errors."""
     logs = [*call.given.get("logs", ())]  # before standard input is copied
     schema = schema_of(call.scan_as_is())
-    assumed = _assumed(call, schema)
-    call.given |= assumed
     run = call.run if "run" in call.given or call.run in schema else None
     values = "position" if "position" in call.given else "score"
+    names = [each if each in schema else each.removeprefix("-") for each in call.names(values)]
     roles = {
         "run": [run] if run else [], "by": [*without_run(call.names("by"), run)],
         "query": call.names("query"), "doc": [call.given.get("doc") or "doc"],
-        values: _names(call, values, schema), "label": call.names("label"),
+        values: names, "label": call.names("label"),
     }  # fmt: skip
     read = call.files_read.values() if {"run_file", "judgments"} & {*call.given} else ()
     rows = [Row("files", "read", text) for each in read for text in each.sentences()]
-    rows += _columns(call, schema, roles, assumed)
+    rows += _columns(call, schema, roles)
     if not any(row.state == "error" for row in rows):
         try:
             rows += _contents(call, [*roles["run"], *roles["by"]], run)
@@ -111,33 +101,12 @@ def inspect(call: Call) -> None:
         raise click.exceptions.Exit(MISUSED)
 
 
-def _names(call: Call, role: str, schema: pl.Schema) -> list[str]:
-    """Return the columns of a role, without the minus in front of descending scores."""
-    names = call.names(role) or [role]
-    return [name if name in schema else name.removeprefix("-") for name in names]
-
-
-def _assumed(call: Call, schema: pl.Schema) -> dict[str, str]:
-    """Return columns with common names, by role, for missing ones that the user did not name."""
-    assumed: dict[str, str] = {}
-    columns = {name.lower(): name for name in schema}
-    for roles in (("query",), ("doc",), ("score", "position"), ("label",), ("run",)):
-        if not {*roles} & {*call.given} and not {*_names(call, roles[0], schema)} <= {*schema}:
-            names = ((role, name) for role in roles for name in _COMMON_NAMES[role])
-            found = [(role, columns[name]) for role, name in names if name in columns]
-            assumed |= dict(found[:1])
-    return assumed
-
-
-def _columns(
-    call: Call, schema: pl.Schema, roles: Mapping[str, list[str]], assumed: Mapping[str, str]
-) -> Iterator[Row]:
+def _columns(call: Call, schema: pl.Schema, roles: Mapping[str, list[str]]) -> Iterator[Row]:
     """Yield the columns, including missing ones."""
     for role, names in roles.items():
         for name in names:
             if name in schema:
-                note = f"assumed; use --{role} {shlex.quote(name)}" if role in assumed else ""
-                yield Row("columns", role, f"{name}: {schema[name]}", "", note)
+                yield Row("columns", role, f"{name}: {schema[name]}")
             elif role != "doc" or role in call.given:
                 note = f"column {name!r} (--{role}) not found.{hint(name, schema)}"
                 yield Row("columns", role, None, "error", note)

@@ -41,8 +41,6 @@ def explain(call: Call) -> None:
     conventions = [given.get("conventions", POLARS_RANK).but(**definitions)]
     conventions += [given["versus"]] if "versus" in given else []
     if not call.files:
-        if given.get("format") not in (None, "table"):
-            misused("--format needs a LOG; without one, the explanation is plain text")
         texts = "\n\n".join(public("explain")(metric, each) for each in conventions)
         call.put(pl.LazyFrame(), notes=texts.split("\n"))
         return
@@ -134,10 +132,6 @@ def check(call: Call) -> None:
 
     rules, undecided = _rules(call)
     is_compared = "baseline" in call.given
-    of_means = {each.name for each in call.command.columns}
-    for rule in () if is_compared else rules:
-        if rule.column not in of_means:
-            misused(f"the rule {str(rule)!r} needs --baseline, the run to compare with")
     with reports(call, undecided=undecided) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",
@@ -232,31 +226,25 @@ def report(call: Call) -> None:
     say(f"Wrote {write_report(rows, **options)}")
 
 
-#: The commands that `demo` runs.
-_STEPS = (
-    "generate {log} --queries {queries} --runs 'bm25 neural'",
-    "evaluate {log} --metrics 'ndcg@10 ap rr'",
-    "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
-    "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
-)
-#: The default folder of `demo`, whose files it overwrites.
-_DEMO_FOLDER = "polars-rank-demo"
-
-
 def demo(call: Call) -> None:
-    """Run the steps of the demonstration."""
-    folder: Path = call.given.get("folder", Path(_DEMO_FOLDER))
-    overwrite = "folder" not in call.given or call.given.get("overwrite", False)
+    """Run the commands of the demonstration; files of its default folder are overwritten."""
+    given, program = call.given, call.ctx.find_root().command
+    folder: Path = given.get("folder", Path("polars-rank-demo"))
     folder.mkdir(parents=True, exist_ok=True)
-    log, page = folder / "log.parquet", folder / "report.html"
-    names = {"log": log, "page": page, "queries": call.given.get("queries", 1_000)}
-    quoted = {name: shlex.quote(str(value)) for name, value in names.items()}
-    program = call.ctx.find_root().command
-    for step in _STEPS:
-        words = shlex.split(step.format(**quoted))
+    log, page = str(folder / "log.parquet"), folder / "report.html"
+    metrics = ("--metrics", "ndcg@10 ap rr")
+    compared = (log, *metrics, "--baseline", "bm25")
+    replaces = ["--overwrite"] * ("folder" not in given or given.get("overwrite", False))
+    queries = str(given.get("queries", 1_000))
+    for words in (
+        ("generate", log, "--queries", queries, "--runs", "bm25 neural"),
+        ("evaluate", log, *metrics),
+        ("compare", *compared),
+        ("report", *compared, "--slices", "country", "--output", str(page)),
+    ):
         show(f"$ polars-rank {shlex.join(words)}")
-        words += ["--overwrite"] * (overwrite and step.startswith(("generate", "report")))
-        if code := program.main(words, prog_name="polars-rank", standalone_mode=False):
+        more = replaces if words[0] in ("generate", "report") else ()
+        if code := program.main([*words, *more], prog_name="polars-rank", standalone_mode=False):
             raise click.exceptions.Exit(code)
         show()
     show(f"Open the report in a browser: {page.resolve().as_uri()}")

@@ -96,12 +96,12 @@ class Referee(Paged):
         named = [_sentence(row) for row in rows if row["severity"] == "defect"]
         left = f"; {number_of(self.left_out, 'case')} left out" if self.left_out else ""
         choices = (f"- {TITLES.get(key, key)}: {text}" for key, text in self.definition.items())
-        texts = [(row["severity"], _sentence(row), *self._example(row)) for row in rows]
+        texts = [(row["severity"].upper(), _sentence(row), *self._example(row)) for row in rows]
         table = pl.DataFrame(texts, ["severity", "finding", "example", "arguments"], orient="row")
         return Page(
             title,
             [_definition(self), *choices, f"- called with: {self.signature}{left}"],
-            [PageTable(table, paragraphs=2, capitals="severity", folds=True)] if rows else [],
+            [PageTable(table, paragraphs=2, folds=True)] if rows else [],
             summary="; ".join([title, *named[:_NAMED]]),
             data={
                 "passed": self.passed, "name": self.name, "metric": self.metric,

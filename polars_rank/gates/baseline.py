@@ -16,8 +16,6 @@ import polars as pl
 
 from polars_rank._pages import FORMAT_VERSION
 from polars_rank._params import OWN
-from polars_rank.conventions import Conventions
-from polars_rank.definitions import Definition
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
 from polars_rank.gates.golden import Golden, digest
 from polars_rank.io.fields import listed
@@ -34,12 +32,6 @@ JUDGED = f"{OWN}judged"
 def today() -> date:
     """Return the date in UTC, so that it does not depend on the machine."""
     return datetime.now(UTC).date()
-
-
-def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[str, str]:
-    """Return what each metric means, to find out whether a baseline means the same."""
-    every = [Definition.of(each, conventions) for each in metrics]
-    return {each.name: ", ".join("=".join(item) for item in each.items().items()) for each in every}
 
 
 @dataclass(frozen=True)

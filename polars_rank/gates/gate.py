@@ -273,7 +273,7 @@ def gate(
     for text in problems:
         warn(text)
     survival = _robustness(verdicts, limits, measures, change, broken)
-    notes = [*_notes(measures, change, limits, before)]
+    notes = [_resolution(measures, change, limits), *_notes(measures, before)]
     notes += [f"the result {survival}"] if survival.startswith("depends") else []
     notes += [text for each in sources for text in each.sentences()]
     return Gate(
@@ -288,13 +288,12 @@ def _check_results(golden: files.Golden, runs: Sequence[files.Results]) -> None:
     if failed:
         texts = [
             f"{query!r} has the error {error!r}" if error else repr(query)
-            for query, error in sorted(failed.items())
+            for query, error in sorted(failed.items())[: files.SHOWN]
         ]
-        more = len(texts) - files.SHOWN
         raise DataError(
             f"{len(failed):,} of {number_of(golden.queries.height, 'query', 'queries')} have no "
-            f"result: {', '.join(texts[: files.SHOWN])}{f' and {more:,} more' * (more > 0)}; run "
-            "them again, or pass missing='zero' to count them as 0"
+            f"result: {', '.join(texts)}{', …' * (len(failed) > len(texts))}; run them again, or "
+            "pass missing='zero' to count them as 0"
         )
 
 
@@ -341,18 +340,14 @@ def _robustness(
     return headline(verdict, [*dict.fromkeys(changed)], [each.name for each in problems])
 
 
-def _notes(
-    measures: Measures, change: Change | None, limits: Limits, before: Baseline | None
-) -> Iterator[str]:
-    """Yield what was evaluated, what the queries can resolve, and the noise of repetitions."""
-    main = main_metric(measures.metrics)
-    yield _resolution(measures, change, limits, main)
+def _notes(measures: Measures, before: Baseline | None) -> Iterator[str]:
+    """Yield the order of ties, the noise of repetitions, and the age of the baseline."""
     if measures.has_ties:
         ties = measures.conventions.ties
         order = "in the order of the results" if ties == "input" else f"ordered by ties={ties!r}"
         yield f"documents with equal scores are {order}"
     if len(measures.runs) > 1:
-        every = pl.concat(measures.repetitions)
+        every, main = pl.concat(measures.repetitions), main_metric(measures.metrics)
         spread = every.group_by("repetition").agg(col(measures.metrics).mean())[main].std()
         changed = every.group_by("query").agg(col(main).n_unique() > 1)[main]
         yield (
@@ -360,14 +355,13 @@ def _notes(
             f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
         )
     if before is not None:
-        written = f"{number_of(before.age, 'day')} ago" if before.age > 0 else f"on {before.date}"
-        written = written if before.age else "today"
         number = number_of(before.rows.height, "query", "queries")
-        yield f"baseline of {number}, written {written}"
+        yield f"baseline of {number}, written on {before.date}"
 
 
-def _resolution(measures: Measures, change: Change | None, limits: Limits, main: str) -> str:
+def _resolution(measures: Measures, change: Change | None, limits: Limits) -> str:
     """Return which loss the rules find with 80% probability."""
+    main = main_metric(measures.metrics)
     quantile, values = NormalDist().inv_cdf, measures.values[main].drop_nulls()
     std, mean = (cast("float", each or 0.0) for each in (values.std(), values.mean()))
     error = round(std, DECIMALS) / max(len(values), 1) ** 0.5
@@ -384,15 +378,14 @@ def _resolution(measures: Measures, change: Change | None, limits: Limits, main:
     text = number_of(measures.golden.queries.height, "query", "queries")
     if not error:
         return text
-
-    def sizes(some: Sequence[Any]) -> list[float]:
-        """Return losses of the metric; shares are of the mean."""
-        own = [each for each in some if each.category is None and each.metric in ("", main)]
-        return [each.value * (abs(mean) if each.column != "difference" else 1) for each in own]
-
-    margin = [0.0, *sizes(limits.margins)][-1]
-    loss = min([margin + half, *sizes(limits.drops)]) + quantile(0.8) * error
+    margins, drops = (
+        # Shares are of the mean.
+        [each.value * (abs(mean) if each.column != "difference" else 1) for each in some
+         if each.category is None and each.metric in ("", main)]
+        for some in (limits.margins, limits.drops)
+    )  # fmt: skip
+    loss = min([[0.0, *margins][-1] + half, *drops]) + quantile(0.8) * error
     is_possible = loss < (math.inf if lower_is_better(main) else mean)
     found = f"a loss of {loss:.2g} in {main} is found"
-    text += f": {found if is_possible else f'too few to find a loss in {main}'}"
-    return f"{text} with 80% probability{assumption}"
+    found = found if is_possible else f"too few to find a loss in {main}"
+    return f"{text}: {found} with 80% probability{assumption}"

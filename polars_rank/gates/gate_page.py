@@ -18,8 +18,6 @@ from polars_rank.stats.verdict_files import page_of_verdicts, table_of_verdicts
 
 #: The queries that are shown, the failures that are shown, and those that one line names.
 _QUERIES, _FAILURES, _NAMED = 5, 20, 3
-#: The longest ids of documents that are shown whole.
-_ID = 36
 
 
 def page_of(gate: Any) -> Page:
@@ -76,12 +74,8 @@ def _means(table: pl.DataFrame) -> PageTable:
 
 
 def _ids(docs: Sequence[str], relevant: Collection[str] = ()) -> str:
-    """Return ids, the relevant ones with "*"; long ones without their middle."""
-    shown = [
-        "*" * (d in relevant) + (d if len(d) <= _ID else f"{d[: _ID // 3]}…{d[-_ID // 3 * 2 :]}")
-        for d in docs
-    ]
-    return " ".join(shown) or "nothing"
+    """Return ids, the relevant ones with "*"."""
+    return " ".join("*" * (doc in relevant) + doc for doc in docs) or "nothing"
 
 
 def _queries(gate: Any) -> Iterator[PageTable]:

@@ -14,7 +14,6 @@ from polars import col
 
 from polars_rank.checks import refuse
 from polars_rank.columns import Columns
-from polars_rank.diagnostics.broken_runs import FEWEST
 from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.fields import FieldNames, Kind, listed, place
@@ -41,7 +40,6 @@ SHOWN = 10
 _PAIR = pl.struct("query", "doc")
 #: A span of text as an id.
 _SPAN = pl.format("{}:{}-{}", "doc", "start", "end")
-_MULTI_HOP = r"^(?i)multi[-_ ]?hop$"
 
 
 class Golden(NamedTuple):
@@ -159,21 +157,13 @@ def _sentence(ids: pl.Series, text: str, noun: str = "query", plural: str = "que
 
 
 def _misspelled(table: pl.DataFrame, category: str) -> Iterator[str]:
-    """Yield fields with a name like that of the category, which only queries without one have."""
-    names = [
-        name
-        for name in {*table.columns} - {category, "query", "doc", "label", "text"}
-        if (name in _CATEGORIES or hint(name, [category])) and not table.schema[name].is_nested()
-    ]
-    values = table.select("query", *names, *({category} & {*table.columns}))
-    of_query = values.group_by("query", maintain_order=True).agg(pl.all().drop_nulls().first())
-    if category not in of_query.columns:
-        of_query = of_query.with_columns(pl.lit(None).alias(category))
-    for name in sorted(names):
-        queries = of_query.filter(col(name).is_not_null())
-        if not queries[category].count():
+    """Yield fields with a name like that of the category, which only rows without one have."""
+    for name in sorted({*table.columns} - {category, "query", "doc", "label", "text"}):
+        rows = table.filter(col(name).is_not_null())
+        is_lost = category not in rows.columns or not rows[category].count()
+        if is_lost and (name in _CATEGORIES or hint(name, [category])):
             text = f"with the field {name!r} instead of {category!r}, in no category"
-            yield from _sentence(queries["query"], text)
+            yield from _sentence(rows["query"].unique(maintain_order=True), text)
 
 
 def _doubts(found: pl.DataFrame, queries: pl.DataFrame) -> Iterator[str]:
@@ -184,10 +174,6 @@ def _doubts(found: pl.DataFrame, queries: pl.DataFrame) -> Iterator[str]:
         plain = col(name).str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
         alike = queries.filter(plain.is_duplicated() & plain.is_not_null()).sort(plain)
         yield from _sentence(alike[name], "that are repeated but for case and blanks")
-    hops = col("category").str.contains(_MULTI_HOP) & (col("relevant").list.len() < 2)
-    for (category,), single in queries.filter(hops).group_by("category", maintain_order=True):
-        text = f"of the category {category!r} with one relevant document"
-        yield from _sentence(single["query"], text)
 
 
 def low_grades(golden: Golden, rel: float) -> list[str]:
@@ -298,11 +284,6 @@ def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterato
             "no relevant document was retrieved; ids of the golden file are "
             f"{listed(relevant['doc'], 2)}, those of the results {listed(run['doc'], 2)}"
         )
-    several = run.group_by("query").agg(pl.len(), scores=col("score").n_unique())
-    several = several.filter(col("len") > 1)
-    # Of more rankings, `broken_runs` says it.
-    if (count := several.height) and count < FEWEST and several["scores"].max() == 1:
-        yield f"all documents have the same score in {count} of {number_of(count, 'ranking')}"
     if both.height == run.height == relevant.height and golden.answerable.height > 1:
         yield "the golden file equals the results: was it written by the same retriever?"
 

@@ -11,8 +11,9 @@ import polars as pl
 from polars import col
 
 from polars_rank.conventions import Conventions
+from polars_rank.definitions import Definition
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.gates.baseline import JUDGED, Baseline, definitions, today
+from polars_rank.gates.baseline import JUDGED, Baseline, today
 from polars_rank.gates.golden import ALL, Golden, Results
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import compare
@@ -61,9 +62,10 @@ class Measures:
 
     @property
     def definitions(self) -> dict[str, str]:
-        """What each metric means."""
-        found = definitions(self.expressions, self.conventions)
-        return {name: found[name] for name in self.metrics}
+        """What each metric means, to find out whether a baseline means the same."""
+        every = [Definition.of(each, self.conventions) for each in self.expressions]
+        texts = {each.name: ", ".join(map("=".join, each.items().items())) for each in every}
+        return {name: texts[name] for name in self.metrics}
 
     def _values(self, run: Results) -> pl.DataFrame:
         """Return the values of one result file; null where a metric does not count."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -218,21 +217,11 @@ def _names(table: pl.DataFrame) -> set[str]:
 def _unmatched(rule: Rule, tables: Sequence[pl.DataFrame]) -> ArgumentError:
     metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
     columns = sorted({name for table in tables for name in _names(table)})
-    of_column = re.fullmatch(r"(\w+)\((.+)\)", rule.metric or "")
-    advice = ""
-    if of_column and of_column[2] in metrics:  # an unknown column, as in "diff(ndcg@10)"
-        close = hint(of_column[1], [name for name in columns if name in COLUMNS])
-        advice = re.sub(r"'(\w+)'", lambda name: f"'{name[1]}({of_column[2]})'", close)
-    elif rule.metric is not None and rule.metric not in metrics:
+    table = "compare with details=True" if COLUMNS[rule.column].is_detail else "compare"
+    table = "summarize" if rule.column == "mean" else table
+    advice = f" The result of pr.{table} has the column {rule.column!r} with its interval."
+    if rule.metric not in (None, *metrics):
         advice = hint(rule.metric, metrics)
-    elif rule.column not in columns:
-        more = " with details=True" if COLUMNS[rule.column].is_detail else ""
-        advice = f" The result of pr.compare{more} has the column {rule.column!r}."
-    elif rule.column == "mean" and "difference" in columns:
-        advice = (
-            " The comparisons have no interval of means: pass the result of pr.summarize, too, or "
-            f"write a rule on 'difference({rule.metric or metrics[0]})'."
-        )
     return ArgumentError(
         f"no table has the metric and the columns of the rule {str(rule)!r} (`rules`), with its "
         f"interval; available metrics: {metrics}, columns: {columns}.{advice}"

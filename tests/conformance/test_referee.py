@@ -738,7 +738,7 @@ def test_the_command_runs_a_function_in_a_process(
     suite = ET.parse("a.xml").getroot()[0]
     assert suite[0][0].attrib == {"name": "format_version", "value": "1"}
     assert (suite.get("tests"), suite.get("failures")) == ("8", "1")
-    assert "| defect | crash: ZeroDivisionError" in Path("a.md").read_text()
+    assert "| DEFECT | crash: ZeroDivisionError" in Path("a.md").read_text()
     code, output, _ = run("referee", "my_eval.py:recall", "--signature", "ids, relevant, k")
     assert code == 1 and "- called with: ids, relevant, k;" in output
 

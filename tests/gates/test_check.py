@@ -133,7 +133,7 @@ def test_a_mean_is_decided_by_its_own_interval():
     ):
         found = pr.check(tables, [rule], on_fail="return")
         assert found.select("where", "verdict").rows() == [("run=old", old), ("run=new", new)]
-    with pytest.raises(pr.errors.ArgumentError, match="comparisons have no interval of means"):
+    with pytest.raises(pr.errors.ArgumentError, match="The result of pr.summarize has"):
         pr.check(COMPARISON, ["ndcg@10 >= 0.45"])
 
 
@@ -411,17 +411,6 @@ def test_junit_of_control_characters(tmp_path):
     suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
     escapes = "".join(ascii(each).strip("'") for each in where)
     assert suite.find("testcase").get("classname") == escapes
-
-
-def test_rules_of_invalid_bytes_are_refused():
-    """A command line may have them; Python reads them as lone surrogates."""
-    for rule in (
-        "ap\udcff >= 1",
-        "queries >= 1 where(country=a\udcff)",
-        {"rule": "queries >= 1", "where": {"country": "a\udcff"}},
-    ):
-        with pytest.raises(pr.errors.ArgumentError, match="not Unicode"):
-            pr.check(SUMMARY, [rule])
 
 
 def test_markdown_of_any_group(tmp_path):

@@ -343,7 +343,6 @@ def test_results_of_several_runs_are_an_error() -> None:
             golden({**RELEVANT, "a": ["d1", "d1"]}),
             "golden file with repeated documents, which count once: 'a'",
         ),
-        (golden(RELEVANT, a="multi_hop"), "category 'multi_hop' with one relevant document: 'a'"),
     ],
 )
 def test_what_looks_wrong_in_a_golden_file(judged: pl.DataFrame, text: str) -> None:
@@ -653,7 +652,6 @@ def test_tied_documents_are_in_the_order_of_the_results(tmp_path: Path) -> None:
     assert gated(judged, TIED.reverse(), metrics="mrr").table["mrr"][0] == 0.5
     gate = gated(judged, TIED, metrics="mrr")
     assert "documents with equal scores are in the order of the results" in gate.notes
-    assert "all documents have the same score in 1 of 1 ranking" in gate.warnings
     gate.write_baseline(tmp_path / "baseline.jsonl")
     other = gated(judged, TIED, tmp_path / "baseline.jsonl", metrics="mrr", ties="doc")
     assert other.verdicts.is_empty()  # the baseline has another definition
