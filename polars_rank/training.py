@@ -73,24 +73,19 @@ class _Mean(NamedTuple):
     def of_sizes(self, scores: Any, labels: Any, groups: Any) -> float:
         """Return the mean, from the number of documents of each group."""
         sizes = sizes_of(groups)
-        _check_number(sizes.sum(), scores, labels)  # before a column of this length is made
+        documents = sizes.sum()
+        if not len(scores) == len(labels) == documents:
+            raise ArgumentError(
+                f"the groups have {number_of(documents, 'document')}, but there are "
+                f"{number_of(len(scores), 'prediction')} and {number_of(len(labels), 'label')}; "
+                "pass the groups of this dataset"
+            )
         return self(scores, labels, _queries(sizes))
 
     def __call__(self, scores: Any, labels: Any, queries: pl.Series) -> float:
         """Return the mean, from the query of each document; NaN if it is undefined."""
-        _check_number(len(queries), scores, labels)
         log = pl.DataFrame({"query": queries, "score": scores, "label": labels})
         return _evaluated(log, self.metric, self.options)[self.name]
-
-
-def _check_number(documents: Any, scores: Any, labels: Any) -> None:
-    """Raise `ArgumentError` unless groups have as many documents as there are predictions."""
-    if not len(scores) == len(labels) == documents:
-        raise ArgumentError(
-            f"the groups have {number_of(documents, 'document')}, but there are "
-            f"{number_of(len(scores), 'prediction')} and {number_of(len(labels), 'label')}; "
-            "pass the groups of this dataset"
-        )
 
 
 @public

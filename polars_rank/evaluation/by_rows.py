@@ -31,17 +31,9 @@ from polars_rank.evaluation.stages import (
     name_of_sum,
     running_sums,
 )
-from polars_rank.metrics import nodes
+from polars_rank.metrics import expressions, nodes
 from polars_rank.metrics.analyses import first_that, is_neutral, nodes_in, reads_order
-from polars_rank.metrics.expressions import (
-    IS_RETRIEVED,
-    cutoff,
-    folded,
-    for_each_row,
-    leaf_of_rows,
-    lowered,
-    reduced,
-)
+from polars_rank.metrics.expressions import IS_RETRIEVED, lowered, reduced
 from polars_rank.metrics.nodes import Elements, Field, Fold, Listed, Node, Order, Reduction, Value
 from polars_rank.terms import IDEAL_RANK
 
@@ -138,7 +130,7 @@ class _Names:
         rankings = {
             self.names[node]: reduced(term.implode().list, node.how)
             for node in self.rankings
-            for term in [for_each_row(self._stored(node.elements))]
+            for term in [expressions.for_each_row(self._stored(node.elements))]
         }
         cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
         ties = {self.names[node]: self._of_ties(node) for node in self.ties}
@@ -222,7 +214,7 @@ class _Names:
                 return pl.col(self.names[leaf])
             case nodes.Gain(gain):
                 return gain_of(gain, label, whole_labels=self.whole_labels)
-        return leaf_of_rows(leaf)
+        return expressions.leaf_of_rows(leaf)
 
     def _of_ties(self, node: nodes.OfTies) -> pl.Expr:
         result: pl.Expr = node.function(
@@ -237,7 +229,7 @@ class _Names:
         for listed in node.sequences:
             column = pl.col(self.names[replace_cutoff(listed)])
             columns.append(column if listed.k is None else column.head(listed.k))
-        return folded(node, *columns)
+        return expressions.folded(node, *columns)
 
     def _batch(self, same: Sequence[nodes.Batch]) -> pl.Expr:
         """Return the values of batches that share what is read, as one list."""
@@ -260,7 +252,7 @@ class _Names:
             return reduced(terms, node.how)
         if not isinstance(node.k, Value):
             return reduced(terms.head(node.k).list, node.how)
-        k = cutoff(self._value(node.k)).clip(0, MAX_DOCUMENTS).cast(pl.Int64)
+        k = expressions.cutoff(self._value(node.k)).clip(0, MAX_DOCUMENTS).cast(pl.Int64)
         return reduced(terms.head(k).list, node.how)
 
     def _part(self, node: Elements, start: int, stop: int) -> pl.Expr:

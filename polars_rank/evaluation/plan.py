@@ -41,12 +41,7 @@ from polars_rank.evaluation.stages import FACTS, JUDGED, MATCHED, RETRIEVED, TIE
 from polars_rank.frames.batches import deferred, in_batches
 from polars_rank.frames.layouts import Lengths, counted, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
-from polars_rank.metrics.analyses import (
-    fits_columns,
-    has_threshold,
-    invalid_values,
-    of_scored_documents,
-)
+from polars_rank.metrics import analyses
 from polars_rank.metrics.expectations import expectation, has_reverse, reverse
 from polars_rank.metrics.metric import FILLED, REGISTER, Metric, parameters_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
@@ -107,7 +102,7 @@ def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFr
     ordering = log.ordering
     values = [_value(column, log) for column in log.definitions]
     key = None
-    if all(map(fits_columns, values)):
+    if all(map(analyses.fits_columns, values)):
         key = key_of_columns(ordering, log.canonical, ROW)
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
@@ -285,7 +280,7 @@ def _checks(log: Log, needs: Needs) -> list[Check]:
     columns = log.columns
     checks: list[Check] = []
     for column in needs.columns:
-        checks += checks_of("row", invalid_values(column))
+        checks += checks_of("row", analyses.invalid_values(column))
     if log.weight is not None:
         weight = pl.col(log.weight).cast(pl.Float64)
         checks.append(weight_check(f"{log.weight!r} (`weight`)", weight))
@@ -293,7 +288,7 @@ def _checks(log: Log, needs: Needs) -> list[Check]:
         problem = "has several values in a ranking; add it to `by`, or leave it out"
         checks.append(Check("ranking", pl.col(own).n_unique() > 1, f"column {name!r} {problem}"))
     if log.canonical.schema["label"].is_float() and any(
-        column.conventions.rel == 1 and has_threshold(tree_of(column.metric))
+        column.conventions.rel == 1 and analyses.has_threshold(tree_of(column.metric))
         for column in log.definitions
     ):
         message = (
@@ -313,7 +308,7 @@ def _checks(log: Log, needs: Needs) -> list[Check]:
         for column in log.definitions
         if isinstance(column.metric, Metric)
         for leaf in column.metric.leaves
-        for rel in of_scored_documents(leaf.tree)
+        for rel in analyses.of_scored_documents(leaf.tree)
     ]
 
 

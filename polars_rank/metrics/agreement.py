@@ -121,7 +121,7 @@ def kendall_tau_b() -> Value:
     >>> df.ranking.kendall_tau_b()  # (2 - 1) / 3
     0.3333333333333333
     """
-    return _pair_statistic(_tau_b)
+    return t.fold(_of_documents, *map(t.in_any_order, _BOTH), value=_tau_b)
 
 
 @define_metric(skipped=True, undefined="all labels are equal", order_matters="never")
@@ -153,7 +153,7 @@ def ordered_pair_accuracy() -> Value:
     >>> df.ranking.ordered_pair_accuracy()  # 2 of 3 pairs
     0.6666666666666666
     """
-    return _pair_statistic(_ordered_share)
+    return t.fold(_of_documents, *map(t.in_any_order, _BOTH), value=_ordered_share)
 
 
 @define_metric(
@@ -206,11 +206,6 @@ def _ordered_share(lists: pl.Series) -> pl.Series:
 def _ratio(lists: pl.Series, part: pl.Expr, whole: pl.Expr) -> pl.Series:
     value = pl.when(whole > 0).then(part / whole)
     return _pairs(lists).select(value.alias(lists.name)).to_series()
-
-
-def _pair_statistic(value: Callable[[pl.Series], pl.Series]) -> Value:
-    """Return a value over the numbers of pairs of the documents both retrieved and judged."""
-    return t.fold(_of_documents, *map(t.in_any_order, _BOTH), value=value)
 
 
 def _of_documents(

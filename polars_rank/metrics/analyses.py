@@ -218,8 +218,6 @@ def is_neutral(elements: nodes.Elements, label: float | None = None) -> bool:
 @lru_cache(4096)
 def is_condition(term: Term) -> bool | None:
     """Return whether a term is true or false; None if this depends on columns of the log."""
-    if isinstance(term, Relevant):
-        return True
     try:
         values = lowered(term, partial(_absent, ranks=pl.Series([1.0])))
         found = pl.select(values).to_series().dtype

@@ -30,7 +30,12 @@ __all__ = [
 
 _NO_CATEGORY = "no document among the first k has a category"
 
-_DISTANCES = ("cosine", "euclidean", "jaccard", "category")
+#: Statistics of the categories of a ranking, given the shares of its documents.
+_STATISTICS = {
+    "count": pl.len(),
+    "entropy": -(pl.col("share") * pl.col("share").log(2)).sum() + 0.0,
+    "largest": pl.col("share").max(),
+}
 
 
 @define_metric(
@@ -94,7 +99,7 @@ def intra_list_diversity(
     Smyth & McClave, Similarity vs. diversity, 2001; Ziegler et al., Improving recommendation lists
     through topic diversification, 2005.
     """
-    one_of("distance", distance, _DISTANCES)
+    one_of("distance", distance, ("cosine", "euclidean", "jaccard", "category"))
     one_of("unknown", unknown, ("skip", "null", "error"))
     value = _of_values(_mean_distance, _values("features", features, k), features, distance)
     if single is not None:
@@ -130,7 +135,7 @@ def category_count(k: int | None = None, *, category: str = "category") -> Value
     >>> df.ranking.category_count(3)
     2.0
     """
-    return _of_values(_count, _values("category", category, k)).fill_null(0.0)
+    return _of_values(_statistic, _values("category", category, k), "count").fill_null(0.0)
 
 
 @define_metric(
@@ -162,7 +167,7 @@ def category_entropy(k: int | None = None, *, category: str = "category") -> Val
     >>> round(df.ranking.category_entropy(3), 4), df.ranking.category_entropy(2)
     (0.9183, 0.0)
     """
-    return _of_values(_entropy, _values("category", category, k))
+    return _of_values(_statistic, _values("category", category, k), "entropy")
 
 
 @define_metric(
@@ -197,7 +202,7 @@ def max_share(k: int | None = None, *, category: str = "category") -> Value:
     >>> df.ranking.max_share(4, category="source")  # 3 of 4 are "a"
     0.75
     """
-    return _of_values(_largest_share, _values("category", category, k))
+    return _of_values(_statistic, _values("category", category, k), "largest")
 
 
 @define_metric(
@@ -280,10 +285,10 @@ def _of_implode(
     return of_lists(function, *arguments, lists=values.implode())
 
 
-def _documents(lists: pl.Series, name: str = "value") -> pl.DataFrame:
+def _documents(lists: pl.Series) -> pl.DataFrame:
     """Return one row per value that is not null, in the order of the rankings."""
-    table = pl.DataFrame({"ranking": pl.int_range(len(lists), eager=True), name: lists})
-    return table.explode(name, empty_as_null=True).drop_nulls(name)
+    table = pl.DataFrame({"ranking": pl.int_range(len(lists), eager=True), "value": lists})
+    return table.explode("value", empty_as_null=True).drop_nulls("value")
 
 
 def _of_rankings(lists: pl.Series, values: pl.DataFrame) -> pl.Series:
@@ -312,22 +317,11 @@ def _shares(lists: pl.Series, name: str = "share") -> pl.DataFrame:
     )
 
 
-def _per_ranking(lists: pl.Series, value: pl.Expr) -> pl.Series:
-    shares = _shares(lists).group_by("ranking", maintain_order=True).agg(value.alias("value"))
+def _statistic(name: str, lists: pl.Series) -> pl.Series:
+    """Return a statistic of the shares of the categories in each ranking."""
+    value = _STATISTICS[name].alias("value")
+    shares = _shares(lists).group_by("ranking", maintain_order=True).agg(value)
     return _of_rankings(lists, shares)
-
-
-def _count(lists: pl.Series) -> pl.Series:
-    return _per_ranking(lists, pl.len())
-
-
-def _entropy(lists: pl.Series) -> pl.Series:
-    part = pl.col("share")
-    return _per_ranking(lists, -(part * part.log(2)).sum() + 0.0)
-
-
-def _largest_share(lists: pl.Series) -> pl.Series:
-    return _per_ranking(lists, pl.col("share").max())
 
 
 def _divergence(alpha: float, both: pl.Series) -> pl.Series:

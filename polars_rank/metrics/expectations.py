@@ -20,19 +20,13 @@ import polars as pl
 from polars_rank._polars import reads_column
 from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics import nodes
+from polars_rank.metrics import nodes, user_models
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.analyses import leaves, reads_order, weighted
 from polars_rank.metrics.expressions import IS_RETRIEVED, conditional, of_lists
 from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.nodes import Field, Function, Gain, Hits, Relevant, Term, Value, term_of
 from polars_rank.metrics.relevance import normalized
-from polars_rank.metrics.user_models import (
-    persistence,
-    power_of_two,
-    share_of_grades,
-    stop_probability,
-)
 from polars_rank.metrics.vocabulary import LABEL, RETRIEVED, least, quotient, where
 
 POSITION, FIRST, LAST = Field("position"), Field("first"), Field("last")
@@ -354,14 +348,16 @@ def average_precision(
 def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum of 1 / rank times the probability that the user stops at that rank."""
     if max_grade is not None:
-        return _expected_stop(stop_probability(max_grade), k, POSITION.map(reciprocal))
-    worth = t.gain(power_of_two).fill_null(1.0)
+        return _expected_stop(user_models.stop_probability(max_grade), k, POSITION.map(reciprocal))
+    worth = t.gain(user_models.power_of_two).fill_null(1.0)
     return _expected_stop(worth, k, POSITION.map(reciprocal), scaled=True)
 
 
 def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
-    return _expected_stop(share_of_grades(max_grade, 0), k, POSITION.map(persistence, p=decay))
+    return _expected_stop(
+        user_models.share_of_grades(max_grade, 0), k, POSITION.map(user_models.persistence, p=decay)
+    )
 
 
 def _first_hit_probability(rel: float | None) -> Term:

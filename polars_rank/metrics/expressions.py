@@ -12,7 +12,7 @@ import polars as pl
 from polars_rank.columns import is_relevant
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics import nodes
-from polars_rank.metrics.nodes import Field, Fold, How, Node, Reduction, Relevant, Term, Value
+from polars_rank.metrics.nodes import Field, Fold, How, Node, Relevant, Term, Value
 
 #: Columns of the ranked table.
 _LABEL = pl.col("label").cast(pl.Float64)
@@ -59,7 +59,7 @@ def expression(value: Value) -> pl.Expr:
     return lowered(value, _aggregation)
 
 
-def _aggregation(node: Value) -> pl.Expr:
+def _aggregation(node: Any) -> pl.Expr:
     if isinstance(node, nodes.UserExpression):
         return node.expression
     if isinstance(node, Fold):
@@ -67,8 +67,6 @@ def _aggregation(node: Value) -> pl.Expr:
     if isinstance(node, nodes.Batch):
         rows = pl.struct(_of_rows(term).alias(name) for name, term in node.fields)
         return of_lists(_computed, node.compute, node.read, *node.parameters, lists=rows.implode())
-    if not isinstance(node, Reduction):
-        raise TypeError(node)
     term, k = _of_rows(node.term), node.k
     if node.order == "any":
         return reduced(term, node.how)

@@ -385,21 +385,21 @@ def output_name(expression: pl.Expr) -> str:
         ) from None
 
 
-def _known(metric: str | pl.Expr, tool: str = "") -> pl.Expr | None:
+def _known(metric: str | pl.Expr) -> pl.Expr | None:
     """Return the metric of a name or an expression; None for a name that is not one."""
     if isinstance(metric, str):
         with suppress(ArgumentError):
-            return read(metric, tool)
+            return read(metric)
         return None
     return metric
 
 
-def direction_of(metric: str | pl.Expr, tool: str = "") -> int:
+def direction_of(metric: str | pl.Expr) -> int:
     """Return 1 if a higher value is better, -1 if a lower one is, 0 if unknown.
 
     It is unknown for expressions, and for columns whose name is not that of a metric.
     """
-    known = _known(metric, tool)
+    known = _known(metric)
     return 0 if known is None else direction(known)
 
 

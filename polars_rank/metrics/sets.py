@@ -7,15 +7,9 @@ A query without relevant documents has no answer, and the best result is an empt
 from __future__ import annotations
 
 from polars_rank._params import number, share, whole_number
+from polars_rank.metrics import relevance
 from polars_rank.metrics import vocabulary as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.relevance import (
-    fbeta,
-    judged_nonrelevant,
-    precision,
-    recall,
-    relative_precision,
-)
 from polars_rank.metrics.vocabulary import RETRIEVED, SCORE, Value, ratio, where
 
 __all__ = [
@@ -155,7 +149,7 @@ def num_nonrelevant_judged_retrieved(*, rel: float | None = None) -> Value:
     >>> df.ranking.num_nonrelevant_judged_retrieved()
     1.0
     """
-    return t.top(judged_nonrelevant(rel)).count()
+    return t.top(relevance.judged_nonrelevant(rel)).count()
 
 
 @define_metric(undefined="no document was retrieved", order_matters="never")
@@ -184,7 +178,7 @@ def set_precision(*, rel: float | None = None) -> Value:
     >>> df.ranking.set_precision()  # 2 of 3
     0.6666666666666666
     """
-    return precision.tree(rel=rel)
+    return relevance.precision.tree(rel=rel)
 
 
 @define_metric(undefined="no document is relevant", order_matters="never")
@@ -213,7 +207,7 @@ def set_recall(*, rel: float | None = None) -> Value:
     >>> df.ranking.set_recall()  # one of two
     0.5
     """
-    return recall.tree(rel=rel)
+    return relevance.recall.tree(rel=rel)
 
 
 @define_metric(undefined="no document is relevant", order_matters="never")
@@ -247,7 +241,7 @@ def set_f(*, beta: float = 1, rel: float | None = None) -> Value:
     ----------
     van Rijsbergen, Information Retrieval, 1979; trec_eval, `set_F`.
     """
-    return fbeta.tree(beta=beta, rel=rel)
+    return relevance.fbeta.tree(beta=beta, rel=rel)
 
 
 @define_metric(
@@ -311,7 +305,7 @@ def set_relative_precision(*, rel: float | None = None) -> Value:
     >>> df.ranking.set_relative_precision()  # 1 / min(3, 2)
     0.5
     """
-    return relative_precision.tree(rel=rel)
+    return relevance.relative_precision.tree(rel=rel)
 
 
 @define_metric(low=None, high=None, order_matters="never")
