@@ -131,8 +131,7 @@ def identify(
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
     high = REGISTER[base.definition.function].high
     for level in (_presets(metric, base, search), *(_changed(base, search, n) for n in (1, 2))):
-        search.add(level)
-        if search.fits:
+        if search.add(level):
             break
         # Parameters of a preset may have larger values.
         if high is not None and (search.highest or 0) > high:

@@ -64,12 +64,12 @@ class Effects(NamedTuple):
         retrieved = rows.filter("retrieved")
         scores = [retrieved.get_column(name).n_unique() for name in ("score", "score32")]
         labels = sorted(rows.get_column("label").drop_nulls().unique())
-        pairs = rows.select("pair").drop_nulls() if "pair" in rows else rows.select("row")
+        pairs = rows.get_column("pair").drop_nulls()
         return cls(
             tied={narrow: scores[narrow] < retrieved.height for narrow in (False, True)},
             narrowed=scores[0] > scores[1],
             unjudged=not retrieved.get_column("judged").all(),
-            copies=pairs.n_unique() < pairs.height,
+            copies=pairs.n_unique() < len(pairs),
             labels=[int(each) if each.is_integer() else each for each in labels],
         )
 
@@ -273,11 +273,6 @@ class Search:
         highest: Any = self._rankings.get_column(OTHER).max()
         return None if highest is None else highest - self._given.tolerance
 
-    @property
-    def fits(self) -> bool:
-        """Whether a definition fits."""
-        return any(each.fits for each in self._found)
-
     def treated(self, definition: Candidate) -> Iterator[Candidate]:
         """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
         if not self.effects.copies or definition.choices["duplicates"] != "error":
@@ -285,8 +280,8 @@ class Search:
             return
         yield from (definition.but({"duplicates": each}) for each in TREATMENTS)
 
-    def add(self, definitions: Iterable[Candidate]) -> None:
-        """Compare the values of definitions with the given numbers."""
+    def add(self, definitions: Iterable[Candidate]) -> bool:
+        """Compare the values of definitions with the given numbers; return whether one fits."""
         new = []
         columns = self._evaluate([each for each in definitions if self.effects.allow(each.choices)])
         for each, column in columns:
@@ -298,6 +293,7 @@ class Search:
         for (each, column), deviation, same in zip(new, *deviations, strict=True):
             fits = same and deviation is not None and deviation <= self._given.tolerance
             self._found.append(_Found(each, column, deviation, fits))
+        return any(each.fits for each in self._found)
 
     def _deviations(
         self, definitions: Sequence[tuple[Candidate, str]]
@@ -421,7 +417,7 @@ class Search:
     def _shown(self, values: pl.Series) -> float | None:
         """Return the mean of values; with several runs, of the one with the largest difference."""
         value, other, size = pl.col("value"), pl.col(OTHER), OTHER + " size"
-        by = self._given.log.columns.by
+        by = self._log.columns.by
         rows = self._rankings.lazy().select(*by, GROUP, OTHER, values.alias("value"))
         apart = (value - other).abs().max()
         if not self._given.has_queries:
