@@ -191,43 +191,33 @@ class Conventions:
         if self.gain_from is not None:
             number("gain_from", self.gain_from, "the lowest label with a gain, or None")
         for key, value in self.parameters.items():
-            if not isinstance(key, str):
+            _check_parameter(str(key), value)
+        for name, choices in self.exceptions.items():
+            if not isinstance(choices, Mapping):
                 raise ArgumentError(
-                    f"the keys of `parameters` must be names of parameters; found {short(key)}"
+                    "`exceptions` must map names of metrics to mappings of choices; "
+                    f"found {short(self.exceptions)}"
                 )
-            _check_parameter(key, value)
-        self._check_exceptions()
-
-    def _check_exceptions(self) -> None:
-        of_choices = all(isinstance(each, Mapping) for each in self.exceptions.values())
-        if not of_choices or not all(isinstance(name, str) for name in self.exceptions):
-            raise ArgumentError(
-                "`exceptions` must map names of metrics to mappings of choices; "
-                f"found {short(self.exceptions)}"
-            )
-        for name in self.exceptions:
-            _definition(name.removesuffix("@k"), "exceptions")
-        excepted = [
-            choice.name for choice in fields(self) if choice.name not in _WITHOUT_EXCEPTIONS
-        ]
-        for choices in self.exceptions.values():
-            for choice in choices:
-                if choice not in excepted:
-                    raise ArgumentError(
-                        f"invalid choice {choice!r} (`exceptions`); available: "
-                        f"{', '.join(map(repr, excepted))}.{hint(choice, excepted)}"
-                    )
+            _definition(str(name).removesuffix("@k"), "exceptions")
+            self._check_names(choices, "exceptions", _WITHOUT_EXCEPTIONS)
             replace(self, **{"parameters": {}, "exceptions": {}, **choices})
+
+    def _check_names(
+        self, choices: Iterable[str], parameter: str = "", without: Sequence[str] = ()
+    ) -> None:
+        """Raise `ArgumentError` unless the conventions have all these choices."""
+        known = [choice.name for choice in fields(self) if choice.name not in without]
+        where = f" (`{parameter}`)" if parameter else ""
+        for choice in choices:
+            if choice not in known:
+                raise ArgumentError(
+                    f"invalid choice {choice!r}{where}; available: {', '.join(map(repr, known))}."
+                    f"{hint(choice, known)}"
+                )
 
     def but(self, **choices: Any) -> Conventions:
         """Return the conventions with other choices for all metrics; None keeps a choice."""
-        known = [choice.name for choice in fields(self)]
-        for key in choices:
-            if key not in known:
-                raise ArgumentError(
-                    f"invalid choice {key!r}; available: {', '.join(map(repr, known))}."
-                    f"{hint(key, known)}"
-                )
+        self._check_names(choices)
         changes = {key: value for key, value in choices.items() if value is not None}
         if not changes:
             return self
@@ -377,25 +367,20 @@ def preset_of(name: str) -> Conventions | None:
 
 
 def undefined_of_renamed(
-    undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[int, str], Iterable[str]]
+    undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[str], Iterable[str]]
 ) -> Any:
-    """Return `undefined` for renamed metrics; `names` maps an index and a name to new names."""
+    """Return `undefined` for renamed metrics; `names` returns the new names of a column."""
     if not isinstance(undefined, Mapping):
         return undefined
     check_undefined(undefined, metrics)
-    columns = {output_name(metric): index for index, metric in enumerate(metrics)}
-    renamed = {
-        name: value
-        for column, value in undefined.items()
-        if column in columns
-        for name in names(columns[column], column)
-    }
-    general = {
-        name: value
-        for name, value in undefined.items()
-        if name not in columns or _metric_name(name) in REGISTER
-    }
-    return {**general, **renamed}
+    columns = [output_name(metric) for metric in metrics]
+    found: dict[str, Any] = {}
+    for name, value in undefined.items():
+        if name not in columns or _metric_name(name) in REGISTER:
+            found[name] = value
+        if name in columns:
+            found |= dict.fromkeys(names(name), value)
+    return found
 
 
 def _check_parameter(key: str, value: object) -> None:
@@ -455,8 +440,7 @@ def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conve
     preset = preset_of(conventions) if isinstance(conventions, str) else None
     if preset is None:
         known = sorted(_PRESET_OF)
-        close = hint(conventions, known) if isinstance(conventions, str) else ""
-        close = _IN_GUIDE.get(str(conventions).lower(), close)
+        close = _IN_GUIDE.get(str(conventions).lower(), hint(str(conventions), known))
         raise ArgumentError(
             f"unknown preset {short(conventions)} (`{parameter}`); available: "
             f"{', '.join(known)}.{close}"

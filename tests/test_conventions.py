@@ -106,7 +106,7 @@ def test_exceptions_that_do_not_exist() -> None:
 
 @pytest.mark.parametrize("key", [None, 1])
 def test_parameters_have_names(key: Any) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=f"keys of `parameters` .*; found {key}"):
+    with pytest.raises(pr.errors.ArgumentError, match=rf"parameter '{key}' \(`parameters`\)"):
         pr.Conventions(parameters={key: None})
     with pytest.raises(pr.errors.ArgumentError, match=f"keys of `undefined` .*; found {key}"):
         pr.evaluate(LOG, "ndcg", conventions=pr.Conventions(undefined={key: "zero"}))

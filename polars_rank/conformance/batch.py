@@ -55,6 +55,8 @@ def documents(rankings: pl.DataFrame) -> pl.DataFrame:
     """
     lists = rankings.select("score", "label", *({"doc"} & {*rankings.columns}))
     rows = lists.with_row_index("ranking").explode(lists.columns)
+    if "doc" not in lists:
+        rows = rows.with_columns(doc=pl.int_range(pl.len()))
     # Keys of documents are below those of the next ranking, and can be multiplied with those of
     # tied documents, which are from 1 - number to number - 1.
     number = rows.height + 1
@@ -69,15 +71,13 @@ def documents(rankings: pl.DataFrame) -> pl.DataFrame:
         "score32": pl.col("score").cast(pl.Float64).clip(-LARGEST_32, LARGEST_32).cast(pl.Float32),
     }
     scores = {name: dense(each, descending=True) for name, each in scores.items()}
-    ids = {}
-    if "doc" in lists:
-        dtype = rows.schema["doc"]
-        text = as_text("doc", dtype)
-        # Categoricals are compared as text, as in the library.
-        by_text = dtype == pl.Categorical or dtype.is_nested()
-        ids = {"doc": dense(text if by_text else pl.col("doc"))}
-        if dtype != pl.String:
-            ids["doc_text"] = dense(text)
+    dtype = rows.schema["doc"]
+    text = as_text("doc", dtype)
+    # Categoricals are compared as text, as in the library.
+    by_text = dtype == pl.Categorical or dtype.is_nested()
+    ids = {"doc": dense(text if by_text else pl.col("doc"))}
+    if "doc" in lists and dtype != pl.String:
+        ids["doc_text"] = dense(text)
     rows = rows.select(
         "ranking",
         pl.col("label").cast(pl.Float64),
@@ -89,26 +89,17 @@ def documents(rankings: pl.DataFrame) -> pl.DataFrame:
         **{name: (first + each).fill_null(first + number - 1) for name, each in scores.items()},
         **ids,
     )
-    if not ids:
-        return _by_score(rows.with_columns(pool="label", first=True, max=True))
-    # Null for the row of an empty ranking.
-    pair, other = first + pl.col("doc"), -1 - pl.col("row")
+    pair = first + pl.col("doc")  # null for the row of an empty ranking
     rows = rows.with_columns(
         # As the key of ties, null would be before the keys of all rankings.
         *(pl.col(name).fill_null(0) for name in ids),
         pair=pair,
-        pool=pl.when(pl.when("judged").then(pair).otherwise(other).is_first_distinct()).then(
-            "label"
-        ),
+        pool=pl.when(pl.when("judged").then(pair).is_first_distinct()).then("label"),
         first=pair.is_first_distinct(),
     )
-    # The first row of a document in this order has its highest score.
-    return _by_score(rows).with_columns(max=pl.col("pair").is_first_distinct())
-
-
-def _by_score(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows in an order that is near to all others, so that sorting takes less time."""
-    return rows.sort("score", "row")
+    # This order is near to all others, so that sorting takes less time, and the first row of a
+    # document has its highest score.
+    return rows.sort("score", "row").with_columns(max=pl.col("pair").is_first_distinct())
 
 
 def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl.DataFrame:

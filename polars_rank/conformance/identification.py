@@ -113,8 +113,9 @@ def identify(
 
     Besides the choices of `evaluate`, there are some that only other tools have: copies that count
     again, an ideal ranking of the first k retrieved documents, a discount that is off by one, and
-    values of queries that are rounded before the mean. Metrics other than CG, DCG, NDCG, AP, reciprocal rank, precision,
-    recall, F1, hit rate and R-precision have the choices of the library only.
+    values of queries that are rounded before the mean. Metrics other than CG, DCG, NDCG, AP,
+    reciprocal rank, precision, recall, F1, hit rate and R-precision have the choices of the library
+    only.
     """
     whole_number("n", n)
     of_base: dict[str, Any] = {key: each for key, each in options.items() if key in _OF_CONVENTIONS}
@@ -130,8 +131,7 @@ def identify(
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
     high = REGISTER[base.definition.function].high
     for level in (_presets(metric, base, search), *(_changed(base, search, n) for n in (1, 2))):
-        search.add(level)
-        if search.fits:
+        if search.add(level):
             break
         # Parameters of a preset may have larger values.
         if high is not None and (search.highest or 0) > high:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -188,13 +189,10 @@ def guessed(name: str) -> _Named | None:
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("avg", "average")
     cutoff = re.search(r"(?:@|_at_|_)?(\d+)$", plain)
     words = re.sub(r"(_?at)?_?k?$", "", plain[: cutoff.start()] if cutoff else plain).split("_")
-    spans = [
-        "_".join(words[first : first + count])
-        for count in range(len(words), 0, -1)
-        for first in range(len(words) - count + 1)
-    ]
-    for span in spans:
-        function, parameters = find(span) if len(span) > 1 or len(words) == 1 else (None, {})
+    spans = combinations(range(len(words) + 1), 2)
+    for first, end in sorted(spans, key=lambda span: span[0] - span[1]):  # the longest first
+        name = "_".join(words[first:end])
+        function, parameters = find(name) if len(name) > 1 or len(words) == 1 else (None, {})
         if function in METRICS and not parameters:
             return _Named(function, int(cutoff[1]) if cutoff else None)
     return None

@@ -52,9 +52,8 @@ class Effects(NamedTuple):
     tied: Mapping[bool, bool]
     #: Whether more documents are tied with 32 bits.
     narrowed: bool
-    #: Whether there are unjudged documents, judged ones that were not retrieved, and copies.
+    #: Whether there are unjudged documents, and copies.
     unjudged: bool
-    unretrieved: bool
     copies: bool
     #: The distinct labels in ascending order.
     labels: Sequence[float]
@@ -62,16 +61,15 @@ class Effects(NamedTuple):
     @classmethod
     def of(cls, rows: pl.DataFrame) -> Effects:
         """Return the effects on a log with these rows of `batch.documents`."""
-        retrieved, judged = (rows.filter(name) for name in ("retrieved", "judged"))
+        retrieved = rows.filter("retrieved")
         scores = [retrieved.get_column(name).n_unique() for name in ("score", "score32")]
         labels = sorted(rows.get_column("label").drop_nulls().unique())
-        pairs = rows.select("pair").drop_nulls() if "pair" in rows else rows.select("row")
+        pairs = rows.get_column("pair").drop_nulls()
         return cls(
             tied={narrow: scores[narrow] < retrieved.height for narrow in (False, True)},
             narrowed=scores[0] > scores[1],
             unjudged=not retrieved.get_column("judged").all(),
-            unretrieved=not judged.get_column("retrieved").all(),
-            copies=pairs.n_unique() < pairs.height,
+            copies=pairs.n_unique() < len(pairs),
             labels=[int(each) if each.is_integer() else each for each in labels],
         )
 
@@ -99,8 +97,6 @@ class Effects(NamedTuple):
             plain["unjudged"] = "nonrelevant"
         if not self.copies:
             plain["duplicates"] = "error"
-            if not self.unretrieved and plain.get("ideal") == "retrieved":
-                plain["ideal"] = "judged"
         if plain.get("gain") in GAINS and {*self.labels} <= {0, 1}:
             plain["gain"] = "linear"
         lowest = plain.get("gain_from")
@@ -162,7 +158,6 @@ class Given(NamedTuple):
     def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
         """Return rankings with their numbers, and with the row of the number."""
         needed = [name for name in self.log.columns.by if rankings.get_column(name).n_unique() > 1]
-        needed += [*self.log.columns.query] if {*self.log.columns.query} & {*self.keys} else []
         for name in needed:
             if name not in self.keys:
                 raise ArgumentError(
@@ -278,11 +273,6 @@ class Search:
         highest: Any = self._rankings.get_column(OTHER).max()
         return None if highest is None else highest - self._given.tolerance
 
-    @property
-    def fits(self) -> bool:
-        """Whether a definition fits."""
-        return any(each.fits for each in self._found)
-
     def treated(self, definition: Candidate) -> Iterator[Candidate]:
         """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
         if not self.effects.copies or definition.choices["duplicates"] != "error":
@@ -290,8 +280,8 @@ class Search:
             return
         yield from (definition.but({"duplicates": each}) for each in TREATMENTS)
 
-    def add(self, definitions: Iterable[Candidate]) -> None:
-        """Compare the values of definitions with the given numbers."""
+    def add(self, definitions: Iterable[Candidate]) -> bool:
+        """Compare the values of definitions with the given numbers; return whether one fits."""
         new = []
         columns = self._evaluate([each for each in definitions if self.effects.allow(each.choices)])
         for each, column in columns:
@@ -303,6 +293,7 @@ class Search:
         for (each, column), deviation, same in zip(new, *deviations, strict=True):
             fits = same and deviation is not None and deviation <= self._given.tolerance
             self._found.append(_Found(each, column, deviation, fits))
+        return any(each.fits for each in self._found)
 
     def _deviations(
         self, definitions: Sequence[tuple[Candidate, str]]
@@ -312,23 +303,20 @@ class Search:
         A difference is None if a mean is null, or if no value counts.
         """
         counted = [self._counted(pl.col(column), each) for each, column in definitions]
-        names = [*map(str, range(len(counted)))]
         if self._given.has_queries:
-            given, rankings = pl.col(OTHER), self._rankings
+            given = pl.col(OTHER)
             same = [(value.is_null() == given.is_null()).all() for value in counted]
             # Without values, nothing differs if the same queries do not count.
             largest = [
                 (value - given).abs().max().fill_null(pl.when(each).then(0.0))
                 for value, each in zip(counted, same, strict=True)
             ]
-            tables = [
-                rankings.select(each.alias(name) for name, each in zip(names, values, strict=True))
-                for values in (largest, same)
-            ]
-            return tables[0].rows()[0], tables[1].rows()[0]
+            named = [each.alias(str(index)) for index, each in enumerate((*largest, *same))]
+            row = self._rankings.select(named).row(0)
+            return row[: len(largest)], row[len(largest) :]
         means = [
-            self._mean(value, each).alias(name)
-            for name, value, (each, _) in zip(names, counted, definitions, strict=True)
+            self._mean(value, each).alias(str(index))
+            for index, (value, (each, _)) in enumerate(zip(counted, definitions, strict=True))
         ]
         groups = self._rankings.drop_nulls(GROUP).group_by(GROUP).agg(pl.col(OTHER).first(), *means)
         other, *columns = (each.to_list() for each in groups.drop(GROUP))
@@ -385,7 +373,7 @@ class Search:
 
     def _query_set(self, choices: Mapping[str, Any]) -> str:
         """Return the column that says which queries count."""
-        return _name_of_set(self.effects.plain(choices), choices["query_set"])
+        return _name_of_set(self.effects.plain(choices))
 
     def _counted(self, value: pl.Expr, definition: Candidate) -> pl.Expr:
         """Return the values of queries as they enter a mean; null does not count."""
@@ -429,7 +417,7 @@ class Search:
     def _shown(self, values: pl.Series) -> float | None:
         """Return the mean of values; with several runs, of the one with the largest difference."""
         value, other, size = pl.col("value"), pl.col(OTHER), OTHER + " size"
-        by = self._given.log.columns.by
+        by = self._log.columns.by
         rows = self._rankings.lazy().select(*by, GROUP, OTHER, values.alias("value"))
         apart = (value - other).abs().max()
         if not self._given.has_queries:
@@ -502,12 +490,12 @@ def _query_sets(rows: pl.DataFrame, effects: Effects) -> pl.DataFrame:
             )
             conditions = {"all": pl.col(JUDGED).is_not_null(), **COUNTED}
             sets += facts.select(
-                condition.alias(_name_of_set(treatment, name))
+                condition.alias(_name_of_set({**treatment, "query_set": name}))
                 for name, condition in conditions.items()
             ).get_columns()
     return pl.DataFrame(sets)
 
 
-def _name_of_set(choices: Mapping[str, Any], query_set: str) -> str:
+def _name_of_set(choices: Mapping[str, Any]) -> str:
     copies = choices["duplicates"] if choices["duplicates"] in KEPT else "error"
-    return f"{OWN}{copies} {choices['unjudged']} {query_set}"
+    return f"{OWN}{copies} {choices['unjudged']} {choices['query_set']}"

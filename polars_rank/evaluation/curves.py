@@ -216,7 +216,7 @@ def rank_curve(
     free(by, ["k", "queries"])
 
     options["undefined"] = undefined_of_renamed(
-        options.get("undefined"), curves, lambda _, name: [f"{name}:{k}" for k in cutoffs]
+        options.get("undefined"), curves, lambda name: [f"{name}:{k}" for k in cutoffs]
     )
     wide = evaluate(frame, at, **options)
     names_at = {curve.output_name: f"{curve.output_name}:" for curve in curves}
