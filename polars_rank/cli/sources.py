@@ -131,15 +131,13 @@ def _detected(file: str) -> Kind:
         return cast("Kind", form)
     if start.line.startswith("{"):
         return "ndjson"
-    if layout_of(start.line, "judgments"):
-        advice = "looks like TREC judgments; use --judgments"
-    elif start.line.startswith("["):
-        advice = "is a JSON array; write it as NDJSON, or pass results as --run-file"
-    elif "\t" in start.line or "," in start.line:
+    is_other = layout_of(start.line, "judgments") or start.line.startswith("[")
+    if not is_other and ("\t" in start.line or "," in start.line):
         return "tsv" if "\t" in start.line else "csv"
-    else:
-        advice = "has an unknown format; name it with --input-format"
-    raise ArgumentError(f"{origin(file)} {advice}")
+    raise ArgumentError(
+        f"{origin(file)} has an unknown format; name it with --input-format, or pass "
+        "judgments as --judgments and results as --run-file"
+    )
 
 
 def _ending(path: str) -> str:
