@@ -76,7 +76,7 @@ BUDGETS = {
     "plot": (1_400, 1_559),
     "reporting": (1_400, 1_398),
     "spark": (450, 523),
-    "cli": (1_500, 1_654),
+    "cli": (1_500, 1_652),
 }
 TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.

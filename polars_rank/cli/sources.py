@@ -93,10 +93,8 @@ def readable(path: str) -> str:
     """Return a file that can be read several times; standard input is copied."""
     if path != STANDARD_INPUT:
         return inputs.readable(path)
-    if sys.stdin is None:
-        raise ArgumentError("standard input (-) is closed; pipe a file into the command")
-    if sys.stdin.isatty():
-        raise SourceError("standard input is this terminal; pipe a file into the command")
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SourceError("standard input (-) is closed or a terminal; pipe a file into the command")
     copy = Copy.of(sys.stdin.buffer, "standard-input", "standard input")
     if not Path(copy).stat().st_size:
         raise SourceError("standard input is empty; check the program that writes to the pipe")

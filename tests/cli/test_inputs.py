@@ -175,7 +175,7 @@ def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = pty.openpty()
     with os.fdopen(there, encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
-        with pytest.raises(pr.errors.SourceError, match="is this terminal"):
+        with pytest.raises(pr.errors.SourceError, match="is closed or a terminal"):
             readable("-")
         with pytest.raises(pr.errors.SourceError, match="is a pipe or a device"):
             pr.scan_run(os.ttyname(there))
