@@ -94,7 +94,7 @@ def readable(path: str) -> str:
     if path != STANDARD_INPUT:
         return inputs.readable(path)
     if sys.stdin is None or sys.stdin.isatty():
-        raise SourceError("standard input (-) is closed or a terminal; pipe a file into the command")
+        raise SourceError("standard input (-) is closed or a terminal; pipe a file into it")
     copy = Copy.of(sys.stdin.buffer, "standard-input", "standard input")
     if not Path(copy).stat().st_size:
         raise SourceError("standard input is empty; check the program that writes to the pipe")
