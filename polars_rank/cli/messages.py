@@ -91,8 +91,6 @@ def _message(error: BaseException, ctx: click.Context | None) -> str:
         message = " ".join(str(error).partition("\n\n")[0].split())  # without the query plan
     elif isinstance(error, pl.exceptions.PanicException):  # not an Exception
         return f"Polars failed ({error}); check that the files are complete"
-    elif isinstance(error, RecursionError):
-        message = "the input is nested too deeply"
     elif isinstance(error, MemoryError):
         message = "not enough memory"
     else:

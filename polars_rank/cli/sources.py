@@ -93,10 +93,8 @@ def readable(path: str) -> str:
     """Return a file that can be read several times; standard input is copied."""
     if path != STANDARD_INPUT:
         return inputs.readable(path)
-    if sys.stdin is None:
-        raise ArgumentError("standard input (-) is closed; pipe a file into the command")
-    if sys.stdin.isatty():
-        raise SourceError("standard input is this terminal; pipe a file into the command")
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SourceError("standard input (-) is closed or a terminal; pipe a file into it")
     copy = Copy.of(sys.stdin.buffer, "standard-input", "standard input")
     if not Path(copy).stat().st_size:
         raise SourceError("standard input is empty; check the program that writes to the pipe")
@@ -131,15 +129,13 @@ def _detected(file: str) -> Kind:
         return cast("Kind", form)
     if start.line.startswith("{"):
         return "ndjson"
-    if layout_of(start.line, "judgments"):
-        advice = "looks like TREC judgments; use --judgments"
-    elif start.line.startswith("["):
-        advice = "is a JSON array; write it as NDJSON, or pass results as --run-file"
-    elif "\t" in start.line or "," in start.line:
+    is_other = layout_of(start.line, "judgments") or start.line.startswith("[")
+    if not is_other and ("\t" in start.line or "," in start.line):
         return "tsv" if "\t" in start.line else "csv"
-    else:
-        advice = "has an unknown format; name it with --input-format"
-    raise ArgumentError(f"{origin(file)} {advice}")
+    raise ArgumentError(
+        f"{origin(file)} has an unknown format; name it with --input-format, or pass "
+        "judgments as --judgments and results as --run-file"
+    )
 
 
 def _ending(path: str) -> str:

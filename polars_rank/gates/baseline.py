@@ -142,11 +142,10 @@ class Baseline:
             }
             texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
             common = number_of(same.height, "common query", "common queries")
-            if texts:
-                yield (
-                    "the golden file has changed since the baseline was written: queries "
-                    f"{', '.join(texts)}; {common} are compared"
-                )
+            yield (
+                "the golden file has changed since the baseline was written: queries "
+                f"{', '.join(texts)}; {common} are compared"
+            )
 
 
 def _checksum(lines: Sequence[Mapping[str, Any]]) -> str:

@@ -120,8 +120,6 @@ def check(
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
     tables = [_table(each) for each in (result if isinstance(result, (list, tuple)) else [result])]
-    if not tables:
-        raise ArgumentError("`result` is empty; pass at least one table")
     verdicts = decided(read, tables)
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
@@ -220,7 +218,7 @@ def _unmatched(rule: Rule, tables: Sequence[pl.DataFrame]) -> ArgumentError:
     table = "compare with details=True" if COLUMNS[rule.column].is_detail else "compare"
     table = "summarize" if rule.column == "mean" else table
     advice = f" The result of pr.{table} has the column {rule.column!r} with its interval."
-    if rule.metric not in (None, *metrics):
+    if rule.metric is not None and rule.metric not in metrics:
         advice = hint(rule.metric, metrics)
     return ArgumentError(
         f"no table has the metric and the columns of the rule {str(rule)!r} (`rules`), with its "

@@ -119,7 +119,6 @@ def test_an_error_is_one_message_and_exit_code_2(
 #: Exceptions that end a command, with the exit code and a part of the message.
 ENDS = [
     (MemoryError(), 2, "not enough memory; reading LOG.parquet"),
-    (RecursionError(), 2, "the input is nested too deeply; reading LOG.parquet"),
     (pl.exceptions.PanicException("index out of bounds"), 2, "Polars failed (index out of bounds)"),
     (ZeroDivisionError("division by zero"), 2, "internal error: ZeroDivisionError"),
     (SystemExit(1), 2, "internal error: SystemExit: 1"),

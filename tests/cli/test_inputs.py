@@ -134,8 +134,8 @@ def test_results_and_judgments_in_any_format(tmp_path: Path) -> None:
         (["evaluate", "-", "-m", "rr"], b"", "standard input is empty"),
         (["evaluate", "-", "-", "-m", "rr"], b"x", "use - only once"),
         (["evaluate", "-", "-m", "rr"], RUN.encode(), "has no judgments; add --judgments"),
-        (["evaluate", "-", "-m", "rr"], QRELS.encode(), "looks like TREC judgments"),
-        (["evaluate", "-", "-m", "rr"], b'[{"query": 1}]', "write it as NDJSON"),
+        (["evaluate", "-", "-m", "rr"], QRELS.encode(), "pass judgments as --judgments"),
+        (["evaluate", "-", "-m", "rr"], b'[{"query": 1}]', "results as --run-file"),
         (["evaluate", "-", "-m", "rr"], b"%PDF-1.4", "has an unknown format"),
         (["evaluate", "-", "-m", "rr"], b"PAR1 and no more", "standard input"),
         (["summarize", "-", "--values", "x", "-m", "rr"], b"x", "LOG cannot be used with --values"),
@@ -175,7 +175,7 @@ def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = pty.openpty()
     with os.fdopen(there, encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
-        with pytest.raises(pr.errors.SourceError, match="is this terminal"):
+        with pytest.raises(pr.errors.SourceError, match="is closed or a terminal"):
             readable("-")
         with pytest.raises(pr.errors.SourceError, match="is a pipe or a device"):
             pr.scan_run(os.ttyname(there))

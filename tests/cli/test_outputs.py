@@ -412,7 +412,7 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
         f"{evaluate} -o rr.csv <&- >&- 2>&-": (0, ""),
         f"{program} --version >&-": (2, f"{written}: it is closed\n"),
         f"{program} evaluate - -m rr <&-": (
-            2, "Error: standard input (-) is closed; pipe a file into the command\n"
+            2, "Error: standard input (-) is closed or a terminal; pipe a file into it\n"
         ),
     }  # fmt: skip
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
