@@ -62,8 +62,8 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 BUDGETS = {
     ".": (3_000, 3_279),
     "frames": (750, 814),
-    "metrics": (4_100, 4_585),
-    "evaluation": (2_500, 2_508),
+    "metrics": (4_100, 3_871),
+    "evaluation": (2_500, 2_478),
     "io": (2_800, 4_128),
     "stats": (2_500, 2_542),
     "gates": (1_000, 1_397),
