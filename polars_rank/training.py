@@ -73,7 +73,7 @@ class _Mean(NamedTuple):
     def of_sizes(self, scores: Any, labels: Any, groups: Any) -> float:
         """Return the mean, from the number of documents of each group."""
         sizes = sizes_of(groups)
-        documents = sizes.sum()
+        documents: Any = sizes.sum()
         if not len(scores) == len(labels) == documents:
             raise ArgumentError(
                 f"the groups have {number_of(documents, 'document')}, but there are "

@@ -12,7 +12,7 @@ from polars_rank._polars import is_elementwise
 from polars_rank.errors import ArgumentError, short
 from polars_rank.metrics import nodes
 from polars_rank.metrics.expressions import conditional, lowered
-from polars_rank.metrics.nodes import Field, Node, Order, Reduction, Relevant, Term, Value
+from polars_rank.metrics.nodes import Field, Fold, Hits, Node, Reduction, Relevant, Term, Value
 
 #: Fields of the label of a document.
 _LABELS = {Field("label"), Field("exact_label"), Field("judged")}
@@ -24,8 +24,8 @@ _RANKS = {Field("rank"), Field("ideal_rank")}
 TIES = {Field("position")} | {Field(name) for name in ("first", "last", "begin", "end", "reverse")}
 #: Fields and functions of labels that columns by position have, by the order of positions.
 _RANKED = {Field("rank"), Field("label"), Field("retrieved"), Field("judged")}
-_OF_POSITIONS: Mapping[Order, tuple[set[Field], tuple[type[Term], ...]]] = {
-    "rank": (_RANKED, (Relevant, nodes.Hits, nodes.Gain)),
+_OF_POSITIONS: Mapping[nodes.Order, tuple[set[Field], tuple[type[Term], ...]]] = {
+    "rank": (_RANKED, (Relevant, Hits, nodes.Gain)),
     "any": (_RANKED, (Relevant, nodes.Gain)),
     "ideal": ({Field("ideal_rank"), Field("label"), Field("judged")}, (nodes.Gain,)),
 }
@@ -100,7 +100,7 @@ def reads_order(node: Node) -> bool:
         return True
     if isinstance(node, nodes.Listed) and node.order != "any":
         return True
-    if node in _RANKS or node in TIES or isinstance(node, (nodes.Hits, nodes.OfTies)):
+    if node in _RANKS or node in TIES or isinstance(node, (Hits, nodes.OfTies)):
         return True
     return any(map(reads_order, node.inputs))
 
@@ -115,7 +115,7 @@ def reads_labels(value: Value) -> bool:
         elif isinstance(node, nodes.Gain):  # a constant gain does not read the label
             if node.gain(pl.col("label")).meta.root_names():
                 return True
-        elif node in {*_LABELS, Field("ideal_rank")} or isinstance(node, (Relevant, nodes.Hits)):
+        elif node in {*_LABELS, Field("ideal_rank")} or isinstance(node, (Relevant, Hits)):
             return True
     return False
 
@@ -127,18 +127,14 @@ def of_scored_documents(value: Value) -> frozenset[float | None]:
     None is the lowest relevant label of the call. Documents without a score have no effect on them.
     """
     score = nodes.Listed(Field("score"), "any")
-    folds = [
-        node for node in nodes_in(value) if isinstance(node, nodes.Fold) and score in node.sequences
-    ]
+    folds = [node for node in nodes_in(value) if isinstance(node, Fold) and score in node.sequences]
     return frozenset(node.rel for node in nodes_in(*folds) if isinstance(node, Relevant))
 
 
 @lru_cache(4096)
 def has_threshold(value: Value) -> bool:
     """Return whether a value depends on the lowest relevant label of the call."""
-    return any(
-        isinstance(node, (Relevant, nodes.Hits)) and node.rel is None for node in nodes_in(value)
-    )
+    return any(isinstance(node, (Relevant, Hits)) and node.rel is None for node in nodes_in(value))
 
 
 def columns_read(*values: Node) -> list[nodes.Column]:
@@ -238,7 +234,7 @@ def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.E
     match leaf:
         case Relevant() | Field("retrieved" | "judged" | "document"):
             return pl.lit(value=False)
-        case Field("rank" | "ideal_rank") | nodes.Hits():
+        case Field("rank" | "ideal_rank") | Hits():
             return pl.lit(ranks)
         case nodes.Gain(gain):
             worth: pl.Expr = gain(pl.lit(label, dtype=pl.Float64))
@@ -248,7 +244,7 @@ def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.E
     return pl.lit(None) if _is_of_any_type(leaf) else pl.lit(None, dtype=pl.Float64)
 
 
-def weighted(term: Term, order: Order) -> tuple[Term, Term | None]:
+def weighted(term: Term, order: nodes.Order) -> tuple[Term, Term | None]:
     """Split a term into a factor and a weight, which reads only the rank in an order."""
     if isinstance(term, nodes.MappedTerm) and term.function is operator.mul:
         rest, weight = term.operands
@@ -270,7 +266,7 @@ def check_functions(value: Value) -> None:
             check_elementwise(what, node.function, len(node.operands), node.parameters)
         elif isinstance(node, nodes.Gain):
             check_elementwise("a gain", node.gain)
-        elif isinstance(node, nodes.Fold):
+        elif isinstance(node, Fold):
             _check_fold(node.function, len(node.sequences), node.parameters)
 
 

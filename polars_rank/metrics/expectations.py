@@ -139,11 +139,6 @@ def hits_in_block(rel: float | None) -> Term:
     return nodes.OfTies(_block_sum, (hit, _BEGIN, _END))
 
 
-def hits_above_block(rel: float | None) -> Term:
-    """Return the number of hits above the documents tied with each document."""
-    return nodes.OfTies(pl.Expr.gather, (_hits_before(rel), _BEGIN))
-
-
 def _hits_before(rel: float | None) -> Term:
     """Return the number of hits above each document."""
     return Hits(rel) - (Relevant(rel) & RETRIEVED).cast(pl.Float64)
@@ -338,10 +333,11 @@ def average_precision(
             "ties='expected'; omit the cutoff or use norm='min'"
         )
     hits = hits_in_block(rel)
+    hits_above = nodes.OfTies(pl.Expr.gather, (_hits_before(rel), _BEGIN))
     # Given a hit at this rank, the other h - 1 hits of the block are equally likely to have any of
     # its other c - 1 ranks.
     others = (POSITION - FIRST) * (hits - 1) / (TIED - 1).clip(1)
-    precision = hits / TIED * (hits_above_block(rel) + 1 + others) / POSITION
+    precision = hits / TIED * (hits_above + 1 + others) / POSITION
     return normalized(t.top(precision, k).sum(), k, norm, rel)
 
 

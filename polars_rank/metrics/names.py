@@ -277,13 +277,10 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
     unknown = next((key for key in parameters if key not in accepted), None)
     if unknown is not None:
         available = ", ".join(map(repr, accepted)) or "none"
-        message = (
+        raise ArgumentError(
             f"{function} has no parameter {short(unknown)} (in {short(name)}); available: "
             f"{available}.{hint(unknown, accepted)}"
         )
-        if function in aliases.OTHER_MEANINGS:
-            message += f" Note: {aliases.OTHER_MEANINGS[function]}"
-        raise ArgumentError(message)
     needed = [key for key, each in accepted.items() if each.default is each.empty]
     missing = [key for key in needed if key not in parameters]
     if missing:

@@ -660,9 +660,7 @@ vars(power_of_two)["refuses"] = {
 
 def stop_probability(max_grade: float) -> Term:
     """Return (2^label - 1) / 2^max_grade; 0 for an unjudged document."""
-    positive("max_grade", max_grade)
-    if max_grade > _LARGEST_LABEL:
-        raise ArgumentError(f"`max_grade` must be at most {_LARGEST_LABEL}; found {max_grade!r}")
+    positive("max_grade", max_grade, _LARGEST_LABEL)
     label = LABEL.clip(0, max_grade).fill_null(0.0)
     stops: Term = (2.0**label - 1) / 2.0**max_grade
     return stops

@@ -781,11 +781,6 @@ def _first(operand: L) -> L:
 
 def _cutoff(k: int | Value | None) -> int | Value | None:
     """Return a cutoff; raise `ArgumentError` for anything else."""
-    if isinstance(k, Selection):
-        raise ArgumentError(
-            f"`k` must be a positive integer or a value per ranking; found {k}; reduce it, as in "
-            "t.top(t.relevant()).count()"
-        )
     return k if k is None or isinstance(k, Value) else whole_number("k", k)
 
 

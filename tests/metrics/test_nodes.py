@@ -44,7 +44,7 @@ def test_true_and_one_are_different_nodes() -> None:
         (lambda: 1 if t.top(t.relevant()) else 0, "not a value; reduce it with `sum`"),
         (lambda: t.num_relevant() - t.top(t.LABEL), "found a selection of documents; reduce"),
         (lambda: t.ratio(t.top(t.LABEL), t.num_relevant()), "found a selection of documents"),
-        (lambda: t.top(t.LABEL, t.top(t.LABEL)), "`k` must be .* a selection of documents; reduce"),
+        (lambda: t.top(t.LABEL, t.top(t.LABEL)), "`k` must be .* a selection of documents"),
         (lambda: t.num_retrieved(t.top(t.LABEL)), "`k` must be"),
         (lambda: t.require(t.top(t.LABEL), t.num_relevant() > 0, "none"), "a selection of doc"),
         (lambda: t.least(t.top(t.LABEL), 1), "`first` must be .* a selection of documents"),
