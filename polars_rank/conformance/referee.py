@@ -218,7 +218,8 @@ def _fitting(
     best: Signature | None = None
     other: Signature | None = None
     for signature in candidates:
-        if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
+        of_queries = any(each.bracket for each in signature.arguments)
+        if most >= _FITS or lost >= _MAX_LOST or (of_queries and most > _MAY_FIT):
             break
         run = _Run(function, signature, stated, base, is_trial=True)
         lost += run.lost
