@@ -67,7 +67,7 @@ BUDGETS = {
     "io": (2_800, 4_128),
     "stats": (2_500, 2_542),
     "gates": (1_000, 1_397),
-    "conformance": (1_900, 2_442),
+    "conformance": (1_900, 1_993),
     "diagnostics": (1_500, 1_563),
     "judges": (850, 850),
     "fusion": (950, 1_173),
