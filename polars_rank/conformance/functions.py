@@ -118,11 +118,6 @@ class Signature:
             )
         return signature
 
-    @property
-    def is_of_queries(self) -> bool:
-        """Whether the arguments are lists or mappings of queries."""
-        return any(each.bracket for each in self.arguments)
-
     def has(self, *roles: str) -> bool:
         """Return whether one of the arguments has one of these roles."""
         return any(each.role in roles for each in self.arguments)
@@ -319,16 +314,12 @@ _LONGEST = 120
 
 def reordered(fields: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
     """Return the arguments with documents in another order that should not matter."""
-    own = (
-        "grades",
-        "relevant",
-        *(("ids", "scores", "labels", "hits", "run") if signature.has_order else ()),
-    )
-    return {
-        role: (dict([*value.items()][::-1]) if isinstance(value, dict) else value[::-1])
-        if role in own else value
-        for role, value in fields.items()
-    }  # fmt: skip
+    fixed = ("k",) if signature.has_order else ("k", "ids", "labels", "hits")
+    found = dict(fields)
+    for role in found.keys() - fixed:
+        value = found[role]
+        found[role] = dict([*value.items()][::-1]) if isinstance(value, dict) else value[::-1]
+    return found
 
 
 def has_ties(case: Case) -> bool:

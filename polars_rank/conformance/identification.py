@@ -159,15 +159,12 @@ def _presets(metric: str | Metric, base: Candidate, search: Search) -> Iterator[
     """Yield the given conventions, and the presets of tools that have the metric."""
     yield from search.treated(base)
     for preset in (POLARS_RANK, *PRESETS):
-        if preset.name in base.presets or (
-            search.ids is None and preset.of(base.definition.given).ties in _BY_ID
-        ):
+        by_id = preset.of(base.definition.given).ties in _BY_ID
+        if preset.name in base.presets or (search.ids is None and by_id):
             continue
         found = _candidate(metric, preset, search, {"conventions": preset.name})
-        if (
-            preset is POLARS_RANK
-            or found.definition.function in COMPARED.get(preset.name, "").split()
-        ):
+        compared = COMPARED.get(preset.name, "").split()
+        if preset is POLARS_RANK or found.definition.function in compared:
             yield from search.treated(found)
 
 

@@ -45,9 +45,11 @@ _NOTES = {
 }
 #: What differs between texts of the same problem.
 _VARIABLE = re.compile(r"'.*'|\".*\"|[\[({].*[\])}]|-?[\d.]+|float ")
-#: Kinds of outcomes without an answer, and of those that are defects.
+#: Kinds of outcomes without an answer, and of the findings about outcomes.
 _LOST = ("hang", "exit")
-_OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
+_OUTCOMES = {
+    "crash": "crash", "exit": "crash", "hang": "hang", "other": "number", "noise": "number",
+}  # fmt: skip
 
 
 @public
@@ -216,7 +218,8 @@ def _fitting(
     best: Signature | None = None
     other: Signature | None = None
     for signature in candidates:
-        if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
+        of_queries = any(each.bracket for each in signature.arguments)
+        if most >= _FITS or lost >= _MAX_LOST or (of_queries and most > _MAY_FIT):
             break
         run = _Run(function, signature, stated, base, is_trial=True)
         lost += run.lost
@@ -341,7 +344,10 @@ class _Run:
 
     def result(self, name: str, *, is_strict: bool) -> Referee:
         """Return the findings, sorted by what hurts."""
-        findings = [*self._defects(), *self._conventions("defect" if is_strict else "convention")]
+        severity = "defect" if is_strict else "convention"
+        findings = [
+            *self._problems(severity), *self._order(), *self._conventions(severity)
+        ]  # fmt: skip
         findings.sort(key=lambda each: (each.severity != "defect", [*KINDS].index(each.kind)))
         presets, explained = self.fit.closest()
         own = {
@@ -389,15 +395,31 @@ class _Run:
         schema = {"given": pl.Float64, "expected": pl.Float64}
         return pl.DataFrame(rows, schema_overrides=schema)
 
-    def _defects(self) -> Iterator[RefereeFinding]:
-        wrong = self._out_of_range()
-        yield from self._found("range", wrong, text="{problem} for {topics}")
-        for name, kinds in _OUTCOMES.items():
-            problems = {
-                place: outcome.text for place, (_, outcome) in enumerate(self.asked)
-                if outcome.kind in kinds
-            }  # fmt: skip
-            yield from self._found(name, problems)
+    def _problems(self, severity: str) -> Iterator[RefereeFinding]:
+        """Yield a finding for each problem, with its first case.
+
+        Problems are the same if they differ in numbers, quoted text and brackets only.
+        """
+        alike: dict[tuple[str, str], list[int]] = {}
+        for place in range(len(self.asked)):
+            kind, problem, _ = self._problem(place)
+            alike.setdefault((kind, _VARIABLE.sub("", problem)), []).append(place)
+        refused = sum(len(places) for (kind, _), places in alike.items() if kind == "refusal")
+        # A function that refuses most cases is not tested.
+        is_tested = 2 * refused <= len(self.asked)
+        severities = {"convention": severity, "refusal": "convention" if is_tested else "defect"}
+        for (kind, _), places in alike.items():
+            if not kind:
+                continue
+            _, problem, text = self._problem(places[0])
+            topics = ", ".join(dict.fromkeys(self.asked[each].case.subject for each in places))
+            case, outcome = self.asked[places[0]]
+            has_value = outcome.kind == "value" and kind != "range"
+            yield RefereeFinding(
+                severities.get(kind, "defect"), kind, text.format(problem=problem, topics=topics),
+                case.name, len(places), outcome.value,
+                self._expected(places[0]) if has_value else None,
+            )  # fmt: skip
         if self.untried:
             is_hang = any(outcome.kind == "hang" for _, outcome in self.asked)
             text = (
@@ -405,63 +427,48 @@ class _Run:
                 "answer"
             )
             yield RefereeFinding("defect", "hang" if is_hang else "crash", text, None, self.untried)
-        missing = {
-            place: "no value, where the metric has one"
-            for place, (_, outcome) in enumerate(self.asked)
-            if outcome.kind == "none" and place not in self.explained
-        }
-        yield from self._found("number", missing)
-        yield from self._order()
+
+    def _problem(self, place: int) -> tuple[str, str, str]:
+        """Return the kind of finding for a case, if any, its problem, and the text of the finding.
+
+        The range of a metric holds for labels of 0 or more.
+        """
+        case, (kind, value, text) = self.asked[place]
+        low, high = REGISTER[self.fit.function].low, REGISTER[self.fit.function].high
+        if kind in _OUTCOMES:
+            return _OUTCOMES[kind], text, "{problem}"
+        if value is not None and not self._has_penalty(case):
+            if high is not None and value > high and not same(value, high):
+                return "range", f"value above {high:g}", "{problem} for {topics}"
+            if low is not None and value < low and not same(value, low):
+                return "range", f"value below {low:g}", "{problem} for {topics}"
+        if place in self.explained:
+            return "", "", ""
+        if kind == "none":
+            return "number", "no value, where the metric has one", "{problem}"
+        if kind == "refused":
+            return "refusal", text, "refuses {topics}: {problem}"
+        if not self._has_penalty(case):
+            return "mixture", "", self._mixture
+        if self.explained:
+            return "convention", "", "negative labels: not by the definition of the other labels"
+        return "", "", ""
+
+    @property
+    def _mixture(self) -> str:
+        """The text of a finding about values that the definition does not explain."""
         if self._other is not None:
-            text = (
+            return (
                 f"{self._at_cutoff(self._other)} explains the values of all "
                 f"{number_of(len(self._values), 'case')}; {self._metric} does not"
             )
-        elif 2 * len(self.explained) > len(self.asked):
-            text = "the cases of {topics} follow another definition than the others"
-        else:
-            text = "no definition explains the value"
-        left = {place: "" for place in self._values if place not in {*self.explained, *wrong}}
-        yield from self._found("mixture", left, text=text)
-
-    def _out_of_range(self) -> dict[int, str]:
-        """Return the cases with a value outside the range, which holds for labels of 0 or more."""
-        low, high = REGISTER[self.fit.function].low, REGISTER[self.fit.function].high
-        found = {}
-        for place, (case, (_, value, _)) in enumerate(self.asked):
-            if value is None or self._has_penalty(case):
-                continue
-            if high is not None and value > high and not same(value, high):
-                found[place] = f"value above {high:g}"
-            elif low is not None and value < low and not same(value, low):
-                found[place] = f"value below {low:g}"
-        return found
+        if 2 * len(self.explained) > len(self.asked):
+            return "the cases of {topics} follow another definition than the others"
+        return "no definition explains the value"
 
     def _has_penalty(self, case: Case) -> bool:
         """Return whether a label is a negative gain, for which tools have no common definition."""
         return "gain" in self.choices and min(case.judgments.values(), default=0) < 0
-
-    def _found(
-        self, kind: str, problems: Mapping[int, str], severity: str = "defect",
-        text: str = "{problem}",
-    ) -> Iterator[RefereeFinding]:  # fmt: skip
-        """Yield a finding for each problem, with its first case.
-
-        Problems are the same if they differ in numbers, quoted text and brackets only. `text` has
-        the places of the first problem and of the topics of the cases.
-        """
-        alike: dict[str, list[int]] = {}
-        for place, problem in problems.items():
-            alike.setdefault(_VARIABLE.sub("", problem), []).append(place)
-        for places in alike.values():
-            problem = problems[places[0]]
-            topics = ", ".join(dict.fromkeys(self.asked[each].case.subject for each in places))
-            case, outcome = self.asked[places[0]]
-            has_value = outcome.kind == "value" and kind != "range"
-            yield RefereeFinding(
-                severity, kind, text.format(problem=problem, topics=topics), case.name, len(places),
-                outcome.value, self._expected(places[0]) if has_value else None,
-            )  # fmt: skip
 
     def _order(self) -> Iterator[RefereeFinding]:
         """Yield a finding if values change with the order of the input, or in a second call."""
@@ -485,19 +492,6 @@ class _Run:
             yield RefereeFinding("defect", "order", text, name, len(cases), value, other_value)
 
     def _conventions(self, severity: str) -> Iterator[RefereeFinding]:
-        refused = {
-            place: outcome.text for place, (_, outcome) in enumerate(self.asked)
-            if outcome.kind == "refused" and place not in self.explained
-        }  # fmt: skip
-        # A function that refuses most cases is not tested.
-        kind = "defect" if 2 * len(refused) > len(self.asked) else "convention"
-        yield from self._found("refusal", refused, kind, "refuses {topics}: {problem}")
-        penalties = {
-            place: "negative labels: not by the definition of the other labels"
-            for place, (case, outcome) in enumerate(self.asked)
-            if outcome.kind == "value" and place not in self.explained and self._has_penalty(case)
-        }
-        yield from self._found("convention", penalties if self.explained else {}, severity)
         for key, own in self.choices.items():
             other = self.fit.base.get(key)
             if own == other:
