@@ -356,7 +356,7 @@ def _notes(measures: Measures, before: Baseline | None) -> Iterator[str]:
         )
     if before is not None:
         number = number_of(before.rows.height, "query", "queries")
-        yield f"baseline of {number}, written on {before.date}"
+        yield f"baseline of {number}, written {f'on {before.date}' if before.age else 'today'}"
 
 
 def _resolution(measures: Measures, change: Change | None, limits: Limits) -> str:
