@@ -112,12 +112,25 @@ def _types(parameter: Parameter) -> list[_Type]:
     return [_Type(text, (str,)) if name == "str" else _TYPES[name] for name in names]
 
 
+#: Parameters by their names in other libraries, if the two are spelled too differently for a hint.
+_OTHER_NAMES = {
+    **dict.fromkeys(("group_id", "qid"), "queries"),
+    **dict.fromkeys(("target", "y_true"), "labels"),
+    **dict.fromkeys(("preds", "y_pred", "y_score"), "scores"),
+    **dict.fromkeys(("group_by", "groupby"), "by"),
+    **dict.fromkeys(("k", "at", "cutoff", "top_k", "topk"), "k"),
+}
+
+
 def unknown_parameter(function: str, name: str, available: Iterable[str]) -> ArgumentError:
     """Return the error for a name that is not among the parameters of a function."""
     names = [*dict.fromkeys(available)]
-    close = hint(name, names).replace("'", "`")
+    known = _OTHER_NAMES.get(name, name)
+    close = hint(known, names).replace("'", "`")
     listed = ", ".join(f"`{each}`" for each in names)
     remedy = f".{close}" if close else f"; available: {listed or 'none'}"
+    if known == "k" and "k" not in names and "metrics" in names:
+        remedy = "; the cutoff is part of the metric, e.g. 'ndcg@10'"
     error = ArgumentError(f"{function}() has no parameter `{name}`{remedy}")
     error.parameter, error.available = name, names
     return error

@@ -15,7 +15,7 @@ import polars as pl
 from polars_rank.cli import MISUSED
 from polars_rank.cli.messages import in_options, say
 from polars_rank.columns import is_relevant, without_run
-from polars_rank.diagnostics.log_counts import label_counts, log_counts
+from polars_rank.diagnostics.log_facts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.log import Log
 from polars_rank.frames.layouts import inspect_rows

@@ -222,6 +222,8 @@ def _written(options: Mapping[str, Any]) -> str:
         text = json.dumps(each) if isinstance(each, str) else repr(each)
         if isinstance(each, Conventions) and preset_of(each.name) == each:
             text = json.dumps(each.name)
+        elif isinstance(each, float) and each.is_integer():
+            text = str(int(each))
         elif isinstance(each, (Conventions, pl.DataFrame, pl.LazyFrame)):
             text = key
         texts.append(f"{key}={text}")

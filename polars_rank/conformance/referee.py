@@ -127,8 +127,8 @@ def referee(
     positive("timeout", timeout)
     if (function is None) == (command is None):
         raise ArgumentError("pass either `function` or `command`")
-    base = TREC_EVAL if expect is None else named(expect, "expect")
-    is_strict = expect is not None
+    is_strict = expect is not None and expect != {}
+    base = named(expect, "expect") if is_strict else TREC_EVAL  # type: ignore[arg-type]
     stated = None if metric is None else _stated(metric, base)
     arguments = None if signature is None else Signature.read(signature)
     if command is not None:

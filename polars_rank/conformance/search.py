@@ -157,7 +157,9 @@ class Given(NamedTuple):
 
     def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
         """Return rankings with their numbers, and with the row of the number."""
-        needed = [name for name in self.log.columns.by if rankings.get_column(name).n_unique() > 1]
+        by, query = self.log.columns.by, self.log.columns.query
+        needed = [name for name in by if rankings.get_column(name).n_unique() > 1]
+        needed += query if {*query} & {*self.keys} else ()
         for name in needed:
             if name not in self.keys:
                 raise ArgumentError(

@@ -13,7 +13,7 @@ from polars_rank._params import OWN, free, share
 from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
-from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
+from polars_rank.diagnostics.log_facts import LogFacts, facts, sampled
 from polars_rank.errors import DataError, number_of, recorded_warnings, short, warn
 from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
@@ -316,7 +316,7 @@ class _Tried(NamedTuple):
     def _result(self, others: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
         """Return the rows of all choices, given the rows of other judges."""
         lowest = lowest_of(self.made.given, self.log.conventions)
-        known = contents(self.log.table, self.log.columns, lowest, cutoff(self.made.given))
+        known = facts(self.log, lowest, cutoff(self.made.given))
         for text in known.warnings:
             warn(text)
         values = self._values(known, others)
@@ -331,7 +331,7 @@ class _Tried(NamedTuple):
         return self._with_headlines(pl.concat(rows), known, sample)
 
     def _values(
-        self, known: Contents, others: Mapping[str, pl.LazyFrame]
+        self, known: LogFacts, others: Mapping[str, pl.LazyFrame]
     ) -> dict[tuple[str, str | None], pl.DataFrame]:
         """Return the per-query values by choices that change them, and by other judges."""
         choices = [*_choices(self.made, known)]
@@ -376,7 +376,7 @@ class _Tried(NamedTuple):
         kept = pl.when(~is_outlier).then(name).alias(name)
         return joined.with_columns(kept).select(values.columns)
 
-    def _sample(self, known: Contents, values: pl.DataFrame) -> pl.LazyFrame | None:
+    def _sample(self, known: LogFacts, values: pl.DataFrame) -> pl.LazyFrame | None:
         """Return the rows of a sample of queries; None if their bounds would take long."""
         log, query = self.log, [*self.log.columns.query]
         depth = min(cutoff(self.made.given) or known.longest, known.longest)
@@ -442,7 +442,7 @@ class _Tried(NamedTuple):
         return f"; the labels of {number_of(len(unjudged), 'unjudged document')} could reverse it"
 
     def _with_headlines(
-        self, rows: pl.DataFrame, known: Contents, sample: pl.LazyFrame | None
+        self, rows: pl.DataFrame, known: LogFacts, sample: pl.LazyFrame | None
     ) -> pl.DataFrame:
         """Return the rows by run, with the changes of verdicts and the headlines."""
         run, baseline, problems = self.run, self.statistics["baseline"], known.problems
@@ -471,7 +471,7 @@ def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:
     return conventions.of(metric).rel if own is None else own
 
 
-def _choices(made: Definition, known: Contents) -> Iterator[tuple[str, str, Definition]]:
+def _choices(made: Definition, known: LogFacts) -> Iterator[tuple[str, str, Definition]]:
     """Yield the name and the value of each other choice, with its definition."""
     for ties in ("best", "worst") if known.has_ties else ():
         yield "ties", ties, made.but(ties=ties)

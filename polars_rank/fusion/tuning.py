@@ -267,7 +267,7 @@ def _read_candidates(
 ) -> tuple[Sequence[Fusion], int | None]:
     """Return the methods, and the number of steps of weights from 0 to 1 if weights are tuned."""
     is_one = isinstance(candidates, (str, Fusion))
-    if not candidates or not isinstance(candidates, (Fusion, Sequence)):
+    if not isinstance(candidates, (Fusion, Sequence)) or not candidates:
         raise ArgumentError(
             "`candidates` must be a method, such as \"sum(normalize='min_max')\", or a list "
             f"of methods that is not empty; found {short(candidates)}"

@@ -15,11 +15,11 @@ from polars import col
 
 from polars_rank._pages import Page, Paged
 from polars_rank._params import one_of, public
-from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
-from polars_rank.diagnostics.broken_runs import Problem, contents
+from polars_rank.diagnostics.log_facts import Problem, facts
 from polars_rank.diagnostics.robust_verdicts import TRIMMED, headline
 from polars_rank.errors import DataError, GateFailed, number_of, warn
+from polars_rank.evaluation.log import Log
 from polars_rank.gates import golden as files
 from polars_rank.gates.baseline import Baseline
 from polars_rank.gates.gate_page import page_of
@@ -302,9 +302,8 @@ def _broken(measures: Measures) -> list[Problem]:
     cutoffs = [k for k in map(cutoff, measures.expressions) if k is not None]
     found: dict[str, Problem] = {}
     for each in measures.runs:
-        roles = {name: name for name in ("query", "doc", "score", "label")}
-        columns, rel = Columns.find(each.log.schema, roles), measures.conventions.rel
-        problems = contents(each.log.lazy(), columns, rel, min(cutoffs, default=None)).problems
+        lowest, k = measures.conventions.rel, min(cutoffs, default=None)
+        problems = facts(Log.of(each.log.lazy(), run=None), lowest, k).problems
         for problem in chain.from_iterable(problems.values()):
             # The results say for which queries nothing was retrieved; others have failed.
             if problem.name != "queries missing" or each.failed:

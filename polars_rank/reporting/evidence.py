@@ -10,11 +10,11 @@ import polars as pl
 from polars import selectors
 
 from polars_rank._params import OWN
-from polars_rank.diagnostics.broken_runs import contents as contents_of
-from polars_rank.diagnostics.log_counts import label_counts, log_counts
+from polars_rank.diagnostics.log_facts import facts, label_counts, log_counts
 from polars_rank.diagnostics.robust_verdicts import RESULT, lowest_of, robustness_of
 from polars_rank.errors import DataError, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.gates.verdicts import check
@@ -279,7 +279,8 @@ def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
     # A column of the result may have the name of the column of runs.
     if question.baseline is None or question.run in RESULT:
         lowest = lowest_of(metric, question.conventions)
-        for text in contents_of(question.log, question.columns, lowest, cutoff(metric)).warnings:
+        log = Log(question.log, question.columns)
+        for text in facts(log, lowest, cutoff(metric)).warnings:
             warn(text)
         return None
     query = [*question.columns.query]

@@ -121,11 +121,6 @@ def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]])
     aggregate = _AGGREGATES.get(build.aggregate)
     lines = [
         *(f"- `{_parameter(build, key)}`: {text}" for key, text in description.parameters.items()),
-        *(
-            [f"- Value of a perfect ranking: {build.perfect:g}."]
-            if build.perfect is not None
-            else []
-        ),
         *([f"- Aggregate over rankings: {aggregate}."] if aggregate else []),
         *([f"- Also called {', '.join(aliases)}."] if aliases else []),
         *(f"- {tool}: {', '.join(called)}" for tool, called in elsewhere.items()),

@@ -3,7 +3,7 @@
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.diagnostics.log_counts import by_length, log_counts
+from polars_rank.diagnostics.log_facts import by_length, log_counts
 from polars_rank.evaluation.log import Log
 
 
