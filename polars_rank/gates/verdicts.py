@@ -119,7 +119,8 @@ def check(
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
-    tables = [_table(each) for each in (result if isinstance(result, (list, tuple)) else [result])]
+    given = result if isinstance(result, (list, tuple)) and result else [result]
+    tables = [*map(_table, given)]
     verdicts = decided(read, tables)
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
