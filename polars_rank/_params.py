@@ -202,7 +202,7 @@ def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> N
         types = types_of.get(parameter, ())
         if types and not any(each.accepts(value) for each in types):
             expected = " or ".join(each.description for each in types)
-            raise ArgumentError(f"`{parameter}` must be {expected}; found {short(value)}")
+            raise ArgumentError(f"must be {expected}; found {short(value)}", parameter)
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -236,7 +236,7 @@ def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if not any(value is choice or (type(value) is str and value == choice) for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         close = hint(str(value), [str(choice) for choice in allowed])
-        raise ArgumentError(f"`{name}` must be one of {choices}; found {short(value)}.{close}")
+        raise ArgumentError(f"must be one of {choices}; found {short(value)}.{close}", name)
 
 
 def is_number(value: object) -> bool:
@@ -274,9 +274,7 @@ def number_in(text: str) -> float | None:
 def number(name: str, value: Any, what: str = "") -> float:
     """Return a finite number; raise `ArgumentError` for anything else."""
     if not is_number(value):
-        raise ArgumentError(
-            f"`{name}` must be a number{what and f', {what}'}; found {short(value)}"
-        )
+        raise ArgumentError(f"must be a number{what and f', {what}'}; found {short(value)}", name)
     return float(value)
 
 
@@ -287,15 +285,15 @@ def share(name: str, value: float, low: float = 0, high: float = 1, *, ends: boo
     """
     if not is_number(value) or not low <= value <= high or (not ends and value in (low, high)):
         range_ = f"from {low} to {high}" if ends else f"between {low} and {high}"
-        raise ArgumentError(f"`{name}` must be a number {range_}; found {short(value)}")
+        raise ArgumentError(f"must be a number {range_}; found {short(value)}", name)
 
 
 def positive(name: str, value: float, most: float = math.inf) -> None:
     """Raise `ArgumentError` unless `value` is a finite number above 0, and at most `most`."""
     if not is_number(value) or not value > 0:
-        raise ArgumentError(f"`{name}` must be a number above 0; found {short(value)}")
+        raise ArgumentError(f"must be a number above 0; found {short(value)}", name)
     if value > most:
-        raise ArgumentError(f"`{name}` must be at most {most:g}; found {value!r}")
+        raise ArgumentError(f"must be at most {most:g}; found {value!r}", name)
 
 
 def threshold(name: str, value: float) -> float:
@@ -309,9 +307,9 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
     if not is_integer(value) or (low is not None and index(value) < low):
         what = "an integer" if low is None else f"an integer of at least {low}"
         what = "a positive integer" if low == 1 else what
-        raise ArgumentError(f"`{name}` must be {what}; found {short(value)}")
+        raise ArgumentError(f"must be {what}; found {short(value)}", name)
     if high is not None and index(value) > high:
-        raise ArgumentError(f"`{name}` must be at most {high:,}; found {short(value)}")
+        raise ArgumentError(f"must be at most {high:,}; found {short(value)}", name)
     return index(value)
 
 
@@ -339,9 +337,9 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     given: tuple[Any, ...] = tuple(value) if several else (value,)
     for name in given:
         if not isinstance(name, str):
-            raise ArgumentError(f"`{parameter}` must be the name of a column; found {short(name)}")
+            raise ArgumentError(f"must be the name of a column; found {short(name)}", parameter)
         if given.count(name) > 1:
-            raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
+            raise ArgumentError(f"has the column {name!r} twice", parameter)
     return given
 
 
@@ -349,7 +347,7 @@ def some_names(parameter: str, value: Names) -> tuple[str, ...]:
     """Return one or several names as a tuple; raise `ArgumentError` otherwise."""
     given = names(parameter, value)
     if not given:
-        raise ArgumentError(f"`{parameter}` must name at least one column; found {short(value)}")
+        raise ArgumentError(f"must name at least one column; found {short(value)}", parameter)
     return given
 
 

@@ -360,16 +360,16 @@ def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
 def _sorted_grades(grades: Any, *, are_keys: bool) -> list[float]:
     """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
     if not isinstance(grades, Mapping):
-        raise ArgumentError(f"`grades` must be a mapping, such as a dict; found {grades!r}")
+        raise ArgumentError(f"must be a mapping, such as a dict; found {grades!r}", "grades")
     numbers = [*grades] if are_keys else [*grades.values()]
     if not numbers or not all(map(is_number, numbers)):
-        raise ArgumentError(f"`grades` must have at least one grade, all numbers; found {numbers}")
+        raise ArgumentError(f"must have at least one grade, all numbers; found {numbers}", "grades")
     return sorted(numbers)
 
 
 def _at_least_zero(parameter: str, value: float) -> None:
     if number(parameter, value, "of seconds") < 0:
-        raise ArgumentError(f"`{parameter}` must be 0 or more seconds; found {value!r}")
+        raise ArgumentError(f"must be 0 or more seconds; found {value!r}", parameter)
 
 
 @framed
@@ -635,7 +635,7 @@ def _graded(
     if grades is None:
         return pairs.with_columns(label=share)
     if whole_number("grades", grades) == 1:
-        raise ArgumentError("`grades` must be 2 or more, or None; found 1")
+        raise ArgumentError("must be 2 or more, or None; found 1", "grades")
     known = pl.col(value).round_sig_figs(_DIGITS)
     below, count = (known.rank("min") - 1).cast(pl.Int64), known.count()
     grade = (below * grades // count).cast(pl.Int32)
@@ -649,8 +649,9 @@ def _prior(prior: Any) -> list[float]:
     numbers = prior if is_pair else [prior]
     if not all(is_number(each) and each >= 0 for each in numbers):
         raise ArgumentError(
-            "`prior` must be a number of impressions or a pair (alpha, beta), all 0 or more; "
-            f"found {prior!r}"
+            "must be a number of impressions or a pair (alpha, beta), all 0 or more; "
+            f"found {prior!r}",
+            "prior",
         )
     return [float(each) for each in numbers]
 

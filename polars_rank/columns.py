@@ -289,7 +289,7 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     parameter = "score" if position is None else "position"
     if position is not None:
         if score != "score":
-            raise ArgumentError("`score` and `position` exclude each other; pass one of them")
+            raise ArgumentError("and `position` exclude each other; pass one of them", "score")
         score = f"-{position}"
     schema = schema_of(log)
     check_single(schema, parameter, score)
@@ -302,8 +302,9 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
         score = _negative(pl.col(name), schema[name])
     if not isinstance(score, pl.Expr):
         raise ArgumentError(
-            "`score` must be the name of a column ('-name' if lower is better) or an expression; "
-            f"found {score!r}"
+            "must be the name of a column ('-name' if lower is better) or an expression; "
+            f"found {score!r}",
+            "score",
         )
     for name in score.meta.root_names():
         if name not in schema:
@@ -330,11 +331,12 @@ def check_single(
     for key, name in ((named, role), (parameter, parameter)):
         new[key] = next(each for n in count() if (each := name + "_" * n) not in schema)
     raise ArgumentError(
-        f"`{parameter}` must be a single column; found {[*given]}. Unpivot the table: "
+        f"must be a single column; found {[*given]}. Unpivot the table: "
         f"log{f'.with_columns(pl.col({lower}) * -1.0)' if lower else ''}.unpivot({on}, "
         f"index={[name for name in schema if name not in on]}, variable_name={new[named]!r}, "
         f"value_name={new[parameter]!r}), and pass "
-        + ", ".join(f"{key}={name!r}" for key, name in new.items())
+        + ", ".join(f"{key}={name!r}" for key, name in new.items()),
+        parameter,
     )
 
 

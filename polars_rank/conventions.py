@@ -195,8 +195,9 @@ class Conventions:
         for name, choices in self.exceptions.items():
             if not isinstance(choices, Mapping):
                 raise ArgumentError(
-                    "`exceptions` must map names of metrics to mappings of choices; "
-                    f"found {short(self.exceptions)}"
+                    "must map names of metrics to mappings of choices; "
+                    f"found {short(self.exceptions)}",
+                    "exceptions",
                 )
             _definition(str(name).removesuffix("@k"), "exceptions")
             self._check_names(choices, "exceptions", _WITHOUT_EXCEPTIONS)
@@ -433,8 +434,9 @@ def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conve
         changes = {str(choice): value for choice, value in conventions.items()}
         if "name" in changes:
             raise ArgumentError(
-                f"`{parameter}` has the key 'name', which does not choose a preset; pass the name "
-                "by itself, or as 'base' with the fields that differ from it"
+                "has the key 'name', which does not choose a preset; pass the name "
+                "by itself, or as 'base' with the fields that differ from it",
+                parameter,
             )
         return named(changes.pop("base", POLARS_RANK), parameter).but(**changes)
     preset = preset_of(conventions) if isinstance(conventions, str) else None

@@ -266,8 +266,8 @@ def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
         return 1, 2 * integer("docs_per_query", docs_per_query, 1, _MAX_COUNT) - 1
     if not isinstance(docs_per_query, (tuple, list)) or len(docs_per_query) != len(("low", "high")):
         raise ArgumentError(
-            "`docs_per_query` must be an integer or a pair of integers; "
-            f"found {short(docs_per_query)}"
+            f"must be an integer or a pair of integers; found {short(docs_per_query)}",
+            "docs_per_query",
         )
     low = integer("docs_per_query", docs_per_query[0], 1, _MAX_COUNT)
     return low, integer("docs_per_query", docs_per_query[1], low, _MAX_COUNT)
@@ -284,7 +284,7 @@ def _run_names(runs: int | str | Sequence[str]) -> Sequence[str]:
         or not 0 < len(names) == len(set(names))
     ):
         raise ArgumentError(
-            f"`runs` must be a number of runs or distinct names; found {short(runs)}"
+            f"must be a number of runs or distinct names; found {short(runs)}", "runs"
         )
     return names
 

@@ -200,7 +200,7 @@ def one_metric(metric: str | pl.Expr, name: str = "polars_rank") -> Metric:
         parsed = read(metric, name) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric) or parsed.parts:
         text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)
-        raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {text}")
+        raise ArgumentError(f"must be the name of a metric, or one metric; found {text}", "metric")
     return parsed
 
 

@@ -127,7 +127,7 @@ class _Logarithmic:
 
     def __post_init__(self) -> None:
         if not (is_number(self.base) and self.base > 1):
-            raise ArgumentError(f"`base` must be a number above 1; found {self.base!r}")
+            raise ArgumentError(f"must be a number above 1; found {self.base!r}", "base")
 
     def __call__(self, rank: pl.Expr) -> pl.Expr:
         rank = rank.cast(pl.Float64)

@@ -167,14 +167,15 @@ def _mapped(parameter: str, given: Mapping[Any, float]) -> Gain:
     gains = {_grade(grade): scalar(gain) for grade, gain in given.items()}
     if not gains or not all(map(is_number, [*gains, *gains.values()])):
         raise ArgumentError(
-            f"`{parameter}` must map finite grades to finite gains; found {short(given)}"
+            f"must map finite grades to finite gains; found {short(given)}", parameter
         )
     levels = tuple((float(grade), float(gains[grade])) for grade in sorted(gains))
     worths = [worth for _, worth in levels]
     if sorted(worths) != worths:
         raise ArgumentError(
-            f"`{parameter}` must not decrease as the grade increases, because the ideal order is "
-            f"by grade; found {short(given)}"
+            f"must not decrease as the grade increases, because the ideal order is "
+            f"by grade; found {short(given)}",
+            parameter,
         )
     return _Mapped(levels, repr(gains))
 
@@ -308,8 +309,9 @@ def gain_of(value: Any) -> Gain:
         return _mapped("gain", value)
     if isinstance(value, (list, tuple)):
         raise ArgumentError(
-            "`gain` must map grades to gains; write {0: 0, 1: 1, 2: 3} for the gains 0, 1 and 3 of "
-            f"the grades 0, 1 and 2; found {short(value)}"
+            "must map grades to gains; write {0: 0, 1: 1, 2: 3} for the gains 0, 1 and 3 of "
+            f"the grades 0, 1 and 2; found {short(value)}",
+            "gain",
         )
     return function_of("gain", value, GAINS)
 
@@ -325,8 +327,9 @@ def function_of(
     choices = ", ".join(map(repr, named))
     close = hint(value, named) if isinstance(value, str) else ""
     raise ArgumentError(
-        f"`{parameter}` must be {choices} or a function from an expression to an expression; "
-        f"found {short(value)}.{close}"
+        f"must be {choices} or a function from an expression to an expression; "
+        f"found {short(value)}.{close}",
+        parameter,
     )
 
 

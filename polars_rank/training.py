@@ -65,7 +65,7 @@ class _Mean(NamedTuple):
         one, *others = resolve(metric, _tool(options), "metric")
         if others:
             raise ArgumentError(
-                f"`metric` must be one metric; found {number_of(len(others) + 1, 'metric')}"
+                f"must be one metric; found {number_of(len(others) + 1, 'metric')}", "metric"
             )
         evaluate(_SMALL, metric, **options)
         return cls(metric, options, output_name(one), direction(one) >= 0)
@@ -296,7 +296,7 @@ class _Groups(NamedTuple):
             return cls(pl.Series(dataset.get_group_id_hash()), labels)
         queries = series_of("groups", dataset)
         if queries.is_empty():
-            raise ArgumentError("`groups` is empty; pass the groups of each dataset")
+            raise ArgumentError("is empty; pass the groups of each dataset", "groups")
         return cls(queries)
 
     def of_documents(self, labels: pl.Series) -> pl.Series | None:
@@ -460,7 +460,7 @@ class Accumulator:
 
 def _check_queries(batches: Sequence[tuple[pl.DataFrame, bool]]) -> None:
     if len({has_queries for _, has_queries in batches}) > 1:
-        raise ArgumentError("`queries` must be given for all batches or for none")
+        raise ArgumentError("must be given for all batches or for none", "queries")
 
 
 def _array(values: Any) -> Any:

@@ -95,7 +95,7 @@ def write_run(
     The file appears under its name only when it is complete.
     """
     if tag == "" or any(each.isspace() or not each.isprintable() for each in tag or ""):
-        raise ArgumentError(f"`tag` must be text without whitespace; found {tag!r}")
+        raise ArgumentError(f"must be text without whitespace; found {tag!r}", "tag")
     rows = lazy(rankings, "rankings")
     schema = schema_of(rows)
     roles = {"run": RUN if tag is None else None, "query": query, "doc": doc, "score": score}

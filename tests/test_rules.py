@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -65,7 +66,8 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _returns_metric(value: Any) -> bool:
-    return "Metric" in str(getattr(value, "__annotations__", {}).get("return", ""))
+    returned = str(getattr(value, "__annotations__", {}).get("return", ""))
+    return re.search(r"\bMetric\b", returned) is not None
 
 
 FUNCTIONS = dict(functions())

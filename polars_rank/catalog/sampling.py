@@ -175,7 +175,9 @@ def sampled(
     share("variance_weight", variance_weight)
     one_of("ties", ties, (None, *TIES))
     if n_sampled >= n_items:
-        raise ArgumentError(f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}")
+        raise ArgumentError(
+            f"must be below `n_items`; found {n_sampled} and {n_items}", "n_sampled"
+        )
     values_by_rank = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
     reads = {_RANK: "rr", _RELEVANT: "num_rel"}
     log = Log.of(
@@ -241,8 +243,9 @@ def _by_rank(metric: pl.Expr) -> Sequence[float]:
     k = metric.arguments.get("k") if isinstance(metric, Metric) else None
     if name not in _BY_RANK or k is None or {*metric.arguments} - {"k"}:  # type: ignore[attr-defined]
         raise ArgumentError(
-            f"`metrics` of sampled candidates must be hit_rate, recall, ndcg or rr with a cutoff "
-            f"and no other parameter, such as 'ndcg@10'; found {output_name(metric)!r}"
+            f"of sampled candidates must be hit_rate, recall, ndcg or rr with a cutoff "
+            f"and no other parameter, such as 'ndcg@10'; found {output_name(metric)!r}",
+            "metrics",
         )
     return [_BY_RANK[name](rank) for rank in range(1, k + 1)]
 

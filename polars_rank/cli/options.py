@@ -77,9 +77,7 @@ def _integers(name: str, texts: Sequence[str]) -> int | list[int]:
     for text in split_names(texts):
         ends = re.fullmatch(r"(\d+)(?:-(\d+))?", text, re.ASCII)
         if ends is None or int(ends[1]) > int(ends[2] or ends[1]):
-            raise ArgumentError(
-                f"`{name}` must be whole numbers or ranges, e.g. 1-20; found {text!r}"
-            )
+            raise ArgumentError(f"must be whole numbers or ranges, e.g. 1-20; found {text!r}", name)
         numbers += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
     return numbers[0] if len(numbers) == 1 else numbers
 
@@ -94,12 +92,12 @@ def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise ArgumentError(f"`{name}` must be JSON; found {text!r}") from None
+        raise ArgumentError(f"must be JSON; found {text!r}", name) from None
 
 
 def _metric(name: str, text: str) -> str:
     if len(metrics := split(text)) != 1:
-        raise ArgumentError(f"`{name}` must be one metric; found {', '.join(metrics)}")
+        raise ArgumentError(f"must be one metric; found {', '.join(metrics)}", name)
     return metrics[0]
 
 
@@ -109,8 +107,9 @@ def _fields(name: str, texts: Sequence[str]) -> dict[str, str | None]:
     fields = {role: field or None for role, _, field in pairs}
     if not all(role and equals for role, equals, _ in pairs) or len(fields) < len(pairs):
         raise ArgumentError(
-            f"`{name}` must be ROLE=FIELD, e.g. label=relevancy, with each role once; "
-            f"found {' '.join(texts)!r}"
+            f"must be ROLE=FIELD, e.g. label=relevancy, with each role once; "
+            f"found {' '.join(texts)!r}",
+            name,
         )
     return fields
 

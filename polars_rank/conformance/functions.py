@@ -105,16 +105,18 @@ class Signature:
             if role not in ROLES or _BRACKETS[bracket] != end:
                 known = "; ".join(f"{role}: {meaning}" for role, meaning in ROLES.items())
                 raise ArgumentError(
-                    f"`signature` has arguments such as 'ids, relevant, k'; found {short(part)}. "
-                    f"Arguments are {known}. [ids] is a list of queries, {{run}} is a mapping"
+                    f"has arguments such as 'ids, relevant, k'; found {short(part)}. "
+                    f"Arguments are {known}. [ids] is a list of queries, {{run}} is a mapping",
+                    "signature",
                 )
             found.append(Argument(role, bracket, name))
         signature = cls(tuple(found))
         is_whole = signature.has("ids", "run") and signature.has("relevant", "grades")
         if not is_whole and not signature.has("labels", "hits"):
             raise ArgumentError(
-                "`signature` needs retrieved documents (ids or run) and judgments (relevant or "
-                f"grades), or labels or hits; found {short(text)}"
+                "needs retrieved documents (ids or run) and judgments (relevant or "
+                f"grades), or labels or hits; found {short(text)}",
+                "signature",
             )
         return signature
 

@@ -128,7 +128,7 @@ def identify(
         base = base._replace(presets=("given",))
     measured = base.definition.plain
     if measured.aggregate != "mean":
-        raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
+        raise ArgumentError(f"must be averaged over queries; {metric} is not", "metric")
     high = REGISTER[base.definition.function].high
     for level in (_presets(metric, base, search), *(_changed(base, search, n) for n in (1, 2))):
         if search.add(level):
@@ -136,8 +136,9 @@ def identify(
         # Parameters of a preset may have larger values.
         if high is not None and (search.highest or 0) > high:
             raise ArgumentError(
-                f"`value` is above {high:g}, which is the highest value of {measured}; divide "
-                "percentages by 100"
+                f"is above {high:g}, which is the highest value of {measured}; divide "
+                "percentages by 100",
+                "value",
             )
     return search.table(n, lambda candidate: _code(candidate, metric, others))
 

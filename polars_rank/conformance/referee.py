@@ -127,7 +127,7 @@ def referee(
     positive("timeout", timeout)
     if (function is None) == (command is None):
         raise ArgumentError("pass either `function` or `command`")
-    is_strict = expect is not None and expect != {}
+    is_strict = expect is not None and not (isinstance(expect, dict) and not expect)
     base = named(expect, "expect") if is_strict else TREC_EVAL  # type: ignore[arg-type]
     stated = None if metric is None else _stated(metric, base)
     arguments = None if signature is None else Signature.read(signature)
@@ -138,28 +138,30 @@ def referee(
             program = []
         if not program:
             raise ArgumentError(
-                f"`command` must be a program with its arguments; found {short(command)}"
+                f"must be a program with its arguments; found {short(command)}", "command"
             )
         with Process(program, timeout) as process:
             run = _Run(process, arguments or Signature.read(_FIELDS), stated, base)
             if {outcome.kind for _, outcome in run.asked} <= {"refused", "none"}:
                 raise ArgumentError(
-                    f"`command` returns no numbers: {run.asked[0].outcome.text or 'null'} (sent "
-                    f"{run.signature})"
+                    f"returns no numbers: {run.asked[0].outcome.text or 'null'} (sent "
+                    f"{run.signature})",
+                    "command",
                 )
             return run.result(shlex.join(program), is_strict=is_strict)
     if isinstance(function, str):
         if not re.fullmatch(r"[^\0]+:[\w.]+", function):
             raise ArgumentError(
-                "`function` must be written like 'my_eval:ndcg', a module and a function; "
-                f"found {short(function)}"
+                "must be written like 'my_eval:ndcg', a module and a function; "
+                f"found {short(function)}",
+                "function",
             )
         with Imported(function, timeout) as imported:
             run = _fitting(imported, arguments, stated, base)
             return run.result(imported.description.name, is_strict=is_strict)
     if not callable(function):
         raise ArgumentError(
-            f"`function` must be a function or its import path; found {short(function)}"
+            f"must be a function or its import path; found {short(function)}", "function"
         )
     local = Local(function, timeout)
     run = _fitting(local, arguments, stated, base)
@@ -179,8 +181,9 @@ def _stated(name: str, base: Conventions) -> _Named:
         found = read(name, base.name)
     if found.parts or found.function.__name__ not in METRICS:
         raise ArgumentError(
-            f"`metric` must be one of {', '.join(METRICS)}, or one of their other names; "
-            f"found {short(name)}"
+            f"must be one of {', '.join(METRICS)}, or one of their other names; "
+            f"found {short(name)}",
+            "metric",
         )
     k = found.arguments.get("k")
     return _Named(str(found if k is None else found.but(k=None)), k)
@@ -234,8 +237,9 @@ def _fitting(
         call = f"{description.name}({', '.join(description.parameters)})"
         advice = "state `signature`, or " if arguments is None else ""
         raise ArgumentError(
-            f"`function` {call} returns no numbers: {problem}; {advice}pass a function that calls "
-            "it and returns one number"
+            f"{call} returns no numbers: {problem}; {advice}pass a function that calls "
+            "it and returns one number",
+            "function",
         )
     return _Run(function, best, stated, base)
 

@@ -122,8 +122,9 @@ class Given(NamedTuple):
         if isinstance(value, Mapping):
             if not log.runs:
                 raise ArgumentError(
-                    "`value` has numbers of runs, but there is no column of runs; name it with "
-                    "`run`, such as run='model'"
+                    "has numbers of runs, but there is no column of runs; name it with "
+                    "`run`, such as run='model'",
+                    "value",
                 )
             texts = [str(each) for each in value.values()]
             table = pl.DataFrame({log.runs[0]: [*value], OTHER: texts})
@@ -136,8 +137,9 @@ class Given(NamedTuple):
         names = [metric] if metric in names else names
         if len(names) != 1:
             raise ArgumentError(
-                f"`value` must have a column {metric!r}, or one column besides runs and queries; "
-                f"found {', '.join(map(repr, names)) or 'none'}"
+                f"must have a column {metric!r}, or one column besides runs and queries; "
+                f"found {', '.join(map(repr, names)) or 'none'}",
+                "value",
             )
         column = table.get_column(names[0]).cast(pl.String).str.strip_chars()
         try:
@@ -146,7 +148,7 @@ class Given(NamedTuple):
             found = column.cast(pl.Float64)  # Decimal also reads "1_0" and digits of other scripts
         except (InvalidOperation, ValueError, OverflowError, pl.exceptions.PolarsError):
             raise ArgumentError(
-                f"`value` must be a finite number, or have finite numbers; found {short(value)}"
+                f"must be a finite number, or have finite numbers; found {short(value)}", "value"
             ) from None
         return cls(table.select(*keys, found.alias(OTHER)), keys, log, tolerance)
 
@@ -163,15 +165,16 @@ class Given(NamedTuple):
         for name in needed:
             if name not in self.keys:
                 raise ArgumentError(
-                    f"`value` has no column {name!r}, in which the rankings differ; pass a mapping "
-                    "from runs to numbers, a table with this column, or the log of one run"
+                    f"has no column {name!r}, in which the rankings differ; pass a mapping "
+                    "from runs to numbers, a table with this column, or the log of one run",
+                    "value",
                 )
         types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
         numbers = self.numbers.with_columns(types).with_row_index(GROUP)
         if not self.keys and numbers.height != 1:
             names = " and ".join(map(repr, self.log.columns.keys))
             raise ArgumentError(
-                f"`value` has {numbers.height:,} rows, but no column {names}; rename its columns"
+                f"has {numbers.height:,} rows, but no column {names}; rename its columns", "value"
             )
         if not self.keys:
             return rankings.join(numbers, how="cross")

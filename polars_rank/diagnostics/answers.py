@@ -144,7 +144,7 @@ def answerability(
     share("confidence", confidence)
     given = read_metrics(metric, options.get("conventions"), "metric")
     if len(given) != 1:
-        raise ArgumentError(f"`metric` must be one metric; found {metric!r}")
+        raise ArgumentError(f"must be one metric; found {metric!r}", "metric")
     # Without documents, a query is not answered at any threshold.
     top = Metric(lambda: t.each(where(RETRIEVED, SCORE)).max().fill_null(-math.inf), {}, _TOP)
     facts = [top, Metric(lambda: where(t.num_relevant() > 0, 1.0, 0.0), {}, _HAS_ANSWER)]

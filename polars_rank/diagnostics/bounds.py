@@ -99,7 +99,7 @@ def tie_bands(
     """
     given = read_metrics(metrics, options.get("conventions"))
     if "ties" in options:
-        raise ArgumentError("`ties` is not supported: all orders of tied documents count")
+        raise ArgumentError("is not supported: all orders of tied documents count", "ties")
     log = Log.of(frame, given, **options)
     every = [
         _named(ties, index, column, conventions=column.conventions.but(ties=ties))
@@ -213,12 +213,12 @@ def judgment_bounds(
     """
     given = read_metrics(metrics, options.get("conventions"))
     if "unjudged" in options:
-        raise ArgumentError("`unjudged` is not supported: unjudged documents are relevant or not")
+        raise ArgumentError("is not supported: unjudged documents are relevant or not", "unjudged")
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
     log = Log.of(frame, given, **applied)
     label = None if grade is None else number("grade", grade)
     if label is not None and label < 0:
-        raise ArgumentError(f"`grade` must be 0 or more; found {grade!r}")
+        raise ArgumentError(f"must be 0 or more; found {grade!r}", "grade")
     columns = log.definitions
     extremes = Extremes(log, [label_of_relevant(column, label) for column in columns])
     checked = [

@@ -204,10 +204,10 @@ def rank_curve(
         For a metric that has a cutoff already, or does not accept one.
     """
     if not isinstance(ks, Iterable):
-        raise ArgumentError(f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}")
+        raise ArgumentError(f"must be several cutoffs, such as range(1, 21); found {ks!r}", "ks")
     cutoffs = [whole_number("ks", k) for k in ks]
     if not cutoffs:
-        raise ArgumentError("`ks` is empty; pass at least one cutoff")
+        raise ArgumentError("is empty; pass at least one cutoff", "ks")
     curves = [
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
@@ -271,7 +271,7 @@ def curve_of(expression: pl.Expr, parameter: str = "metrics") -> Metric:
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
     raise ArgumentError(
-        f"`{parameter}` must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+        f"must be metrics without a cutoff, such as 'ndcg'; found {expression}", parameter
     )
 
 

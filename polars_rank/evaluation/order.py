@@ -66,8 +66,9 @@ def rank_order(ordering: Ordering, columns: Columns, *, only_label: bool = False
     ties = ties or ("worst" if doc is None else "doc")
     if ties in ("doc", "doc_ascending") and doc is None:
         raise ArgumentError(
-            f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
-            "or choose 'worst', 'best' or 'input'"
+            f"is {ties!r}, but the frame has no document column; name it with `doc`, "
+            "or choose 'worst', 'best' or 'input'",
+            "ties",
         )
     packed = packed_key(ties, columns, only_label=only_label, text_ids=ordering.text_ids)
     if packed is not None:

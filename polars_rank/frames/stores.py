@@ -44,14 +44,14 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise unknown_parameter(pl.scan_parquet.__name__, name, known[1:])
         if name == "storage_options" and not (value is None or isinstance(value, Mapping)):
             raise ArgumentError(
-                f"`storage_options` must be a mapping of options to values; found {short(value)}"
+                f"must be a mapping of options to values; found {short(value)}", "storage_options"
             )
         try:  # this reads no file
             pl.scan_parquet("log.parquet", **{name: value})
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ArgumentError(
-                f"`{name}` has an invalid value: {short(value)}; see the parameters of "
-                "polars.scan_parquet"
+                f"has an invalid value: {short(value)}; see the parameters of polars.scan_parquet",
+                name,
             ) from error
 
 

@@ -197,7 +197,7 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
         raise engine.unsupported()
     if not _has_rows(frame):
         raise ArgumentError(
-            f"`{parameter}` must be a table; found {_type_name(frame)}; {_remedy(frame)}"
+            f"must be a table; found {_type_name(frame)}; {_remedy(frame)}", parameter
         )
     # Tables that can be sliced, such as those of pandas and pyarrow, are in memory.
     if any(hasattr(frame, name) for name in ("iloc", "slice")):

@@ -253,7 +253,7 @@ class Fusion:
         one_of("normalize", self.normalize, (None, *NORMALIZATIONS))
         one_of("missing", self.missing, (None, *get_args(Missing)))
         if self.k is not None and (not is_number(self.k) or self.k < 0):
-            raise ArgumentError(f"`k` must be a number of 0 or more; found {short(self.k)}")
+            raise ArgumentError(f"must be a number of 0 or more; found {short(self.k)}", "k")
         self._check_owners()
         if self.method == "rrf" and self.k is None:
             object.__setattr__(self, "k", _RANK_CONSTANT)
@@ -332,18 +332,18 @@ class Fusion:
         if not self.rule.is_weighted:
             weighted = ", ".join(repr(name) for name, each in FORMULAS.items() if each.is_weighted)
             raise ArgumentError(
-                f"`method` {self.method!r} has no weights; methods with `weights`: {weighted}"
+                f"{self.method!r} has no weights; methods with `weights`: {weighted}", "method"
             )
         if not isinstance(weights, Mapping):
-            raise ArgumentError(f"`weights` must be a mapping or None; found {short(weights)}")
+            raise ArgumentError(f"must be a mapping or None; found {short(weights)}", "weights")
         for run, weight in weights.items():
             if not is_number(weight) or weight < 0:
                 raise ArgumentError(
-                    f"`weights` must be numbers of 0 or more; found {short(weight)} for the run "
-                    f"{run!r}"
+                    f"must be numbers of 0 or more; found {short(weight)} for the run {run!r}",
+                    "weights",
                 )
         if not any(weights.values()):
-            raise ArgumentError(f"`weights` must not all be 0; found {short({**weights})}")
+            raise ArgumentError(f"must not all be 0; found {short({**weights})}", "weights")
         return {str(run): float(weight) for run, weight in weights.items()}
 
     def _check_owners(self) -> None:
@@ -360,11 +360,12 @@ class Fusion:
             value = getattr(self, name)
             if value is not None and not is_owner:
                 raise ArgumentError(
-                    f"`{name}` is for {owner}; found `method` {self.method!r}"
-                    + (f" and `normalize` {self.normalize!r}" if self.normalize else "")
+                    f"is for {owner}; found `method` {self.method!r}"
+                    + (f" and `normalize` {self.normalize!r}" if self.normalize else ""),
+                    name,
                 )
             if value is None and name in ("gamma", "phi") and is_owner:
-                raise ArgumentError(f"`method` {self.method!r} needs `{name}`")
+                raise ArgumentError(f"{self.method!r} needs `{name}`", "method")
         if self.gamma is not None:
             number("gamma", self.gamma)
         if self.phi is not None:

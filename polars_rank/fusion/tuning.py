@@ -223,7 +223,7 @@ def tune_fusion(
     chosen = named(conventions).but(**definitions)
     metrics = read_metrics(metric, chosen, "metric")
     if len(metrics) != 1:
-        raise ArgumentError(f"`metric` must be one metric; found {len(metrics)}")
+        raise ArgumentError(f"must be one metric; found {len(metrics)}", "metric")
     require_scipy()
 
     schema = schema_of(log)
@@ -250,11 +250,11 @@ def tune_fusion(
     if aggregate != "mean":
         kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
         raise ArgumentError(
-            f"`metric` must be a mean over queries; {output_name(metrics[0])!r} is a {kind}"
+            f"must be a mean over queries; {output_name(metrics[0])!r} is a {kind}", "metric"
         )
     if chosen.counts_as(metrics[0]) == "null":
         raise ArgumentError(
-            "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
+            "of `conventions` must be 'zero', 'one' or 'skip'; found 'null'", "undefined"
         )
     table_of, types = (_curve, _CURVE) if curve else (_procedures, _PROCEDURES)
     types = {**{name: schema[name] for name in groups}, **types}
@@ -269,8 +269,9 @@ def _read_candidates(
     is_one = isinstance(candidates, (str, Fusion))
     if not isinstance(candidates, (Fusion, Sequence)) or not candidates:
         raise ArgumentError(
-            "`candidates` must be a method, such as \"sum(normalize='min_max')\", or a list "
-            f"of methods that is not empty; found {short(candidates)}"
+            "must be a method, such as \"sum(normalize='min_max')\", or a list "
+            f"of methods that is not empty; found {short(candidates)}",
+            "candidates",
         )
     given: dict[str, Any] = {"`candidates`": candidates}
     if not isinstance(candidates, (str, Fusion)):
@@ -279,8 +280,9 @@ def _read_candidates(
     if is_one and not methods[0].has_free_weights:
         problem = "already has weights" if methods[0].weights else "has no weights"
         raise ArgumentError(
-            "`candidates` is one method, whose weights would be tuned, but "
-            f"{str(methods[0])!r} {problem}; pass a list of methods"
+            "is one method, whose weights would be tuned, but "
+            f"{str(methods[0])!r} {problem}; pass a list of methods",
+            "candidates",
         )
     if step is None and not is_one:
         for argument, method in zip(given, methods, strict=True):
@@ -289,7 +291,9 @@ def _read_candidates(
     step = _STEP if step is None else step
     steps = round(1 / step) if is_number(step) and 0 < step <= 1 else 0
     if not steps or not math.isclose(steps * step, 1, rel_tol=1e-9):
-        raise ArgumentError(f"`step` must divide 1, such as 0.1, 0.05 or 0.25; found {short(step)}")
+        raise ArgumentError(
+            f"must divide 1, such as 0.1, 0.05 or 0.25; found {short(step)}", "step"
+        )
     return methods, steps
 
 

@@ -52,7 +52,7 @@ class Baseline:
     def read(cls, path: str | PathLike[str]) -> Baseline:
         """Read a file."""
         if not isinstance(path, (str, PathLike)):
-            raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
+            raise ArgumentError(f"must be a path; found {short(path)}", "baseline")
         check_path(fspath(path), "baseline")
         try:
             _check_regular(path)

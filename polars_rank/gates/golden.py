@@ -208,12 +208,12 @@ def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results
     """Read and check result files; several of them are repetitions."""
     every = given if isinstance(given, (list, tuple)) else [given]
     if not every:
-        raise ArgumentError("`results` is empty; pass at least one table or file of results")
+        raise ArgumentError("is empty; pass at least one table or file of results", "results")
     found = [_read_results(each, golden, fields) for each in every]
     names = {name for each in found for name in each.source.names}
     units = sorted(name for name in names if place(name, "latency", "run") is not None)
     if len(units) > 1:
-        raise ArgumentError(f"`results` has several latencies: {listed(units)}; use one unit")
+        raise ArgumentError(f"has several latencies: {listed(units)}; use one unit", "results")
     return found
 
 
@@ -223,7 +223,7 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     Columns.find(table.schema, {"score": "score"})
     names = [*table["run"].unique().sort()] if "run" in table.columns else []
     if len(names) > 1:
-        raise ArgumentError(f"`results` has several runs: {listed(names)}; repetitions are a list")
+        raise ArgumentError(f"has several runs: {listed(names)}; repetitions are a list", "results")
     queries = golden.queries.select("query")
     found = table["error"].to_list() if "error" in table.columns else [None] * table.height
     error = pl.Series("error", [str(x) if is_error(x) else None for x in found], pl.String)
@@ -311,5 +311,5 @@ def read_corpus(given: Any) -> pl.DataFrame:
         table = lazy(given, "corpus").collect()
     found = [name for name in _IDS if name in table.columns]
     if not found:
-        raise ArgumentError(f"`corpus` has no column 'doc' or 'id'; available: {table.columns}")
+        raise ArgumentError(f"has no column 'doc' or 'id'; available: {table.columns}", "corpus")
     return table.rename({found[0]: "doc"}).cast({"doc": pl.String}).sort("doc")

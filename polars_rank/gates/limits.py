@@ -54,7 +54,7 @@ def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limi
     is_mapping, found = isinstance(given, Mapping), []
     prefix = LATENCY if parameter == "latency" else ""
     if not is_mapping and not is_loss:
-        raise ArgumentError(f"`{parameter}` must map metrics to numbers; found {short(given)}")
+        raise ArgumentError(f"must map metrics to numbers; found {short(given)}", parameter)
     for key, of_key in (given if is_mapping else {"": given}).items():
         is_category = isinstance(of_key, Mapping)
         for metric, value in (of_key if is_category else {key: of_key}).items():
@@ -67,7 +67,7 @@ def limits_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Limi
             category = str(key) if is_category and key != ALL else None
             found.append(Limit(category, f"{prefix}{metric}", limit, column))
     if is_loss and any(each.value < 0 for each in found):
-        raise ArgumentError(f"`{parameter}` must be 0 or above; found {short(given)}")
+        raise ArgumentError(f"must be 0 or above; found {short(given)}", parameter)
     return found
 
 
@@ -90,7 +90,7 @@ class Limits(NamedTuple):
                 )
         for each in self.margins:
             if (name := each.category or each.metric) not in {"", *metrics}:
-                raise ArgumentError(f"`margin` has numbers by metric: {metrics}; found {name!r}")
+                raise ArgumentError(f"has numbers by metric: {metrics}; found {name!r}", "margin")
 
     def verdicts(self, measures: Measures, change: Change | None) -> pl.DataFrame:
         """Return the verdicts of the rules, failures first.
@@ -140,7 +140,7 @@ def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series]) -> pl.Data
     """Return the latencies of queries that have limits, such as their 95th percentile."""
     every = pl.concat(each.cast(pl.Float64) for each in seconds).drop_nulls()
     if every.is_empty():
-        raise ArgumentError("`latency` has limits, but the results have no column 'latency'")
+        raise ArgumentError("has limits, but the results have no column 'latency'", "latency")
     if not every.is_finite().all():
         raise ArgumentError("column 'latency' (`results`) has NaN or infinite numbers; use null")
     rows = []
@@ -149,7 +149,7 @@ def _latencies(limits: Sequence[Limit], seconds: Sequence[pl.Series]) -> pl.Data
         match = _LATENCIES.fullmatch(name)
         if match is None or limit.category is not None:
             expected = "'mean', 'max' or percentiles such as 'p95'"
-            raise ArgumentError(f"`latency` limits {expected}; found {limit.category or name!r}")
+            raise ArgumentError(f"limits {expected}; found {limit.category or name!r}", "latency")
         share = None if match[1] is None else float(match[1]) / 100
         value = getattr(every, name)() if share is None else every.quantile(share, "linear")
         rows.append({"category": None, "metric": limit.metric, "mean": value})

@@ -181,7 +181,7 @@ def _is_own(columns: Columns) -> pl.Expr:
     doc = str(columns.doc)
     if len(columns.query) > 1:
         raise ArgumentError(
-            "`exclude_self` compares documents with one column of the query; pass one"
+            "compares documents with one column of the query; pass one", "exclude_self"
         )
     query = columns.query[0]
     dtype = common_type(columns.schema[query], columns.schema[doc])

@@ -193,8 +193,9 @@ def checked_fields(given: Any, *kinds: Kind) -> dict[str, str | None]:
     """Return `fields` for these kinds of files; raise `ArgumentError` if it is invalid."""
     if not isinstance(given, (Mapping, type(None))):
         raise ArgumentError(
-            "`fields` must be a mapping from roles to fields, e.g. {'label': 'relevancy'}; "
-            f"found {short(given)}"
+            "must be a mapping from roles to fields, e.g. {'label': 'relevancy'}; "
+            f"found {short(given)}",
+            "fields",
         )
     pairs = [(kind, role) for kind in kinds for role in ROLES[kind] if role not in _UNNAMED_ROLES]
     roles = [*dict.fromkeys(role for _, role in pairs)]
@@ -202,13 +203,15 @@ def checked_fields(given: Any, *kinds: Kind) -> dict[str, str | None]:
     for role, name in (given or {}).items():
         if role not in known:
             raise ArgumentError(
-                f"`fields` has the unknown role {short(role)}.{hint(str(role), roles)} "
-                f"Roles: {', '.join(roles)}"
+                f"has the unknown role {short(role)}.{hint(str(role), roles)} "
+                f"Roles: {', '.join(roles)}",
+                "fields",
             )
         if name is not None and (not isinstance(name, str) or not name):
             raise ArgumentError(
-                f"`fields` must map {role!r} to the name of a field, or to None if there is none; "
-                f"found {short(name)}"
+                f"must map {role!r} to the name of a field, or to None if there is none; "
+                f"found {short(name)}",
+                "fields",
             )
     return dict(given or {})
 

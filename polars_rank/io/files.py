@@ -79,7 +79,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     given = dict.fromkeys(os.fspath(path) for path in paths)
     if not given:
         raise ArgumentError(
-            "`paths` is empty; name at least one Parquet file, directory, or pattern"
+            "is empty; name at least one Parquet file, directory, or pattern", "paths"
         )
     names = [readable(name, "paths") for name in given]
     if any("://" in name for name in names):

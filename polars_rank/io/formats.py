@@ -560,13 +560,13 @@ def _read(
     paths = [path] if isinstance(path, (str, os.PathLike)) else [*path]
     files = [file for each in paths for file in _files(os.fspath(each), kind)]
     if not files:
-        raise ArgumentError("`path` is empty; name at least one file")
+        raise ArgumentError("is empty; name at least one file", "path")
     if name and len(files) > 1:
         raise ArgumentError(f"the run {name!r} has {len(files)} files; name each of them")
     for file in files:
         form = format_ or _recognized(file, kind, given)
         if options.get("diversity") and form != "trec":
-            raise ArgumentError(f"`diversity` needs TREC judgments; found {form}")
+            raise ArgumentError(f"needs TREC judgments; found {form}", "diversity")
         try:
             with _naming(file, form):
                 found = _read_file(file, form, kind, given, options)

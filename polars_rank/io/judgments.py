@@ -203,15 +203,16 @@ def join_judgments(
     if (engine := engine_of(rankings)) is not None:
         if subtopic is not None:
             raise ArgumentError(
-                "`subtopic` is not supported on Spark; make the list columns with collect_list"
+                "is not supported on Spark; make the list columns with collect_list", "subtopic"
             )
         columns = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
         result: EngineFrame = engine.join_judgments(rankings, judgments, columns)
         return result
     if engine_of(judgments) is not None:
         raise ArgumentError(
-            "`judgments` is a Spark DataFrame, but `rankings` is not; convert `rankings` with "
-            "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"
+            "is a Spark DataFrame, but `rankings` is not; convert `rankings` with "
+            "spark.createDataFrame(...), or pass the .toArrow() of `judgments`",
+            "judgments",
         )
     left = without_own_columns(lazy(rankings, "rankings"))
     right = without_own_columns(lazy(judgments, "judgments"))

@@ -374,11 +374,13 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     kinds = type(rankings).__name__, type(judgments).__name__
     if kinds[0] == "Qrels" or kinds[1] == "Run":
         if kinds[0] == kinds[1]:
-            raise ArgumentError(f"`rankings` and `judgments` are both {kinds[0]}; pass one of each")
+            raise ArgumentError(
+                f"and `judgments` are both {kinds[0]}; pass one of each", "rankings"
+            )
         rankings, judgments = judgments, rankings
     if _holds_runs(judgments):
         raise ArgumentError(
-            "`judgments` holds several runs; pass the rankings first, and the judgments second"
+            "holds several runs; pass the rankings first, and the judgments second", "judgments"
         )
     several = _holds_runs(rankings)
     runs = cast("Mapping[Any, Nested]", rankings) if several else {None: rankings}
@@ -387,17 +389,19 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     judged = judged_once(judged, keys=["query", "doc"], label="label", table="`judgments`")
     if _look_swapped(retrieved, judged):
         raise ArgumentError(
-            "`rankings` looks like judgments, and `judgments` like rankings; were they swapped? "
-            "Pass the rankings first. If they were not, convert the scores to floats"
+            "looks like judgments, and `judgments` like rankings; were they swapped? "
+            "Pass the rankings first. If they were not, convert the scores to floats",
+            "rankings",
         )
     types: Any = {}
     for key, plural in (("query", "queries"), ("doc", "documents")):
         types[key] = common_type(retrieved.schema[key], judged.schema[key])
         if types[key] is None:
             raise ArgumentError(
-                f"`rankings` has ids of {plural} of type {retrieved.schema[key]} and "
+                f"has ids of {plural} of type {retrieved.schema[key]} and "
                 f"`judgments` of type {judged.schema[key]}, so none would match; convert one of "
-                "them, for example with str"
+                "them, for example with str",
+                "rankings",
             )
     in_each_run = pl.DataFrame({_RUN: range(len(runs))}).join(judged, how="cross")
     table = retrieved.cast(types).join(
@@ -460,7 +464,7 @@ def _of_dicts(
     nested = [_nested(parameter, run, value) for run in runs]
     documents = [docs for queries in nested for docs in queries.values()]
     if any(None in docs for docs in documents):
-        raise ArgumentError(f"`{parameter}` has the document None; leave it out, or give it an id")
+        raise ArgumentError("has the document None; leave it out, or give it an id", parameter)
     values = pl.Series([*chain.from_iterable(docs.values() for docs in documents)], strict=False)
     _check_numbers(f"the {value}s in `{parameter}`", values)
     rankings = pl.DataFrame({
@@ -481,8 +485,9 @@ def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any,
     if not isinstance(nested, Mapping):
         table = "; for tables, use pr.join_judgments" if is_table(given) else ""
         raise ArgumentError(
-            f"`{parameter}` must be a dictionary {{query: {{doc: {value}}}}}; found "
-            f"{type(given).__name__}{table}"
+            f"must be a dictionary {{query: {{doc: {value}}}}}; found "
+            f"{type(given).__name__}{table}",
+            parameter,
         )
     for query, docs in nested.items():
         if not isinstance(docs, Mapping):
@@ -604,7 +609,7 @@ def from_arrays(
     columns = {name: array.values for name, array in arrays.items()}
     if queries is not None and label.sizes is None:
         if groups is not None:
-            raise ArgumentError("`groups` and `queries` cannot both be given; leave one out")
+            raise ArgumentError("and `queries` cannot both be given; leave one out", "groups")
         table = pl.DataFrame({"query": _query_ids(queries, len(label.values)), **columns})
         position = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("query")
     else:
@@ -637,7 +642,7 @@ def _array(name: str, given: Any) -> _Array:
     rows = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
     values = rows.explode(empty_as_null=False, keep_nulls=False)
     if values.dtype.is_nested():
-        raise ArgumentError(f"`{name}` must be one- or two-dimensional; found {series.dtype}")
+        raise ArgumentError(f"must be one- or two-dimensional; found {series.dtype}", name)
     return _Array(values, rows.list.len().fill_null(0))
 
 
@@ -667,7 +672,7 @@ def _check_shape(labels: _Array, name: str, other: _Array) -> None:
             found = f"{labels.sizes[row]} in row {row}", f"{other.sizes[row]} in row {row}"
     if found[0] != found[1]:
         raise ArgumentError(
-            f"`labels` and `{name}` must have the same shape; found {found[0]} and {found[1]}"
+            f"and `{name}` must have the same shape; found {found[0]} and {found[1]}", "labels"
         )
 
 
@@ -676,7 +681,7 @@ def _query_ids(queries: Any, length: int) -> pl.Series:
     ids = _array("queries", queries)
     if ids.sizes is not None or len(ids.values) != length:
         raise ArgumentError(
-            f"`queries` must have one dimension of length {length}; found {ids.shape}"
+            f"must have one dimension of length {length}; found {ids.shape}", "queries"
         )
     return ids.values
 
@@ -687,13 +692,16 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
     if groups is None:
         return pl.Series([length]) if labels.sizes is None else labels.sizes
     if labels.sizes is not None:
-        raise ArgumentError("`groups` needs one-dimensional arrays; found two-dimensional `labels`")
+        raise ArgumentError(
+            "needs one-dimensional arrays; found two-dimensional `labels`", "groups"
+        )
     sizes = sizes_of(groups)
     total = sizes.sum()
     if total != length:
         raise ArgumentError(
-            f"`groups` must add up to the number of labels, {length}; found {total}; for a query "
-            "id of each element, pass queries="
+            f"must add up to the number of labels, {length}; found {total}; for a query "
+            "id of each element, pass queries=",
+            "groups",
         )
     return sizes
 
@@ -705,8 +713,9 @@ def sizes_of(groups: Any) -> pl.Series:
     if not (whole or sizes.is_empty()):
         kind = "" if sizes.dtype.is_integer() else f" of type {sizes.dtype}; cast them to integers"
         raise ArgumentError(
-            "`groups` must be integers of 0 or more, the numbers of documents of the rankings; "
-            f"found {short(groups)}{kind}"
+            "must be integers of 0 or more, the numbers of documents of the rankings; "
+            f"found {short(groups)}{kind}",
+            "groups",
         )
     return sizes.cast(pl.Int128)  # whose sum does not overflow
 

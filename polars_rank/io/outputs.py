@@ -221,9 +221,7 @@ def write_problem(error: BaseException) -> str | None:
 def check_path(name: str, parameter: str = "path") -> None:
     """Raise an error for an empty name or a name with a null character."""
     if not name:
-        raise ArgumentError(
-            f"`{parameter}` has an empty path; name a file, or '.' for this directory"
-        )
+        raise ArgumentError("has an empty path; name a file, or '.' for this directory", parameter)
     if "\0" in name:
         raise SourceError(f"{name!r} contains a null character, which no file name can have")
 

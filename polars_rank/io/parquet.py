@@ -344,7 +344,7 @@ def memory_bytes(memory: str | int | None) -> int:
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
     if not 10**6 <= size < math.inf:
         raise ArgumentError(
-            f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
+            f"must be a size of at least 1MB, such as '2GB'; found {memory!r}", "memory"
         )
     return int(size)
 

@@ -292,7 +292,7 @@ def _least(overlap: float | str) -> float:
         return 0.0
     if not (is_number(overlap) and 0 < float(overlap) <= 1):
         raise ArgumentError(
-            f"`overlap` must be a number above 0 and at most 1, or 'any'; found {short(overlap)}"
+            f"must be a number above 0 and at most 1, or 'any'; found {short(overlap)}", "overlap"
         )
     return float(overlap)
 

@@ -157,7 +157,7 @@ class JudgeTable:
         values = [*self.categories]
         if not values or not all(map(is_number, values)) or len({*values}) < len(values):
             raise ArgumentError(
-                f"`categories` must be different numbers; found {short(self.categories)}"
+                f"must be different numbers; found {short(self.categories)}", "categories"
             )
         _check_number(len(values))
         return sorted(map(float, values))

@@ -423,7 +423,7 @@ def define_metric(
             for key, value in given.items():
                 needed = _NEEDED.get(_signature(function).parameters[key].annotation)
                 if value is None and needed is not None:
-                    raise ArgumentError(f"`{key}` must be {needed}; found None")
+                    raise ArgumentError(f"must be {needed}; found None", key)
             return {key: checked_parameter(key, value) for key, value in given.items()}
 
         @wraps(function)
@@ -574,7 +574,7 @@ def checked_parameter(key: str, value: Any) -> Any:
         return _CHECKED[key](value)
     if isinstance(value, _TABLES):
         raise ArgumentError(
-            f"`{key}` must be a value, such as a number or a name; found {short(value)}"
+            f"must be a value, such as a number or a name; found {short(value)}", key
         )
     return value
 

@@ -137,7 +137,7 @@ def read(name: str, tool: str = "") -> Metric:
         key = "recall" if is_recall else "k"
         if key in parameters:
             raise ArgumentError(
-                f"`{key}` is given twice in {short(name)}; give it once, after the '@'"
+                f"is given twice in {short(name)}; give it once, after the '@'", key
             )
         value = number(name, key, at, "a number from 0 to 1") if is_recall else whole(name, key, at)
         parameters[key] = value
@@ -168,8 +168,7 @@ def whole(name: str, parameter: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
         advice = "; write the cutoff like 'ndcg@10'" if parameter == "k" else ""
         raise ArgumentError(
-            f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
-            f"{advice}"
+            f"must be a positive integer; found {short(text)} in {short(name)}{advice}", parameter
         )
     return int(text)
 
@@ -178,7 +177,7 @@ def number(name: str, parameter: str, text: str, what: str = "a number") -> floa
     """Return a number in a name as a float."""
     found = number_in(text)
     if found is None:
-        raise ArgumentError(f"`{parameter}` must be {what}; found {short(text)} in {short(name)}")
+        raise ArgumentError(f"must be {what}; found {short(text)} in {short(name)}", parameter)
     return found
 
 
@@ -222,7 +221,7 @@ def _after_name(name: str, function: str, text: str) -> Parameters:
             ]
             if len(dict(levels)) < len(levels):
                 raise ArgumentError(
-                    f"`gain` of a label is given twice in {short(name)}; give it once"
+                    f"of a label is given twice in {short(name)}; give it once", "gain"
                 )
             return {"gain": gains.Levels(tuple(levels))}
     return {"k": whole(name, "k", text)}
@@ -232,7 +231,7 @@ def _root(name: str, squared: Any) -> float:
     """Return `beta`, the square root of the parameter of trec_eval and ir_measures."""
     if not is_number(squared) or squared <= 0:
         raise ArgumentError(
-            f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"
+            f"must be a number above 0; found {short(squared)} in {short(name)}", "beta"
         )
     return math.sqrt(squared)
 
@@ -247,8 +246,8 @@ def _of_tools(name: str, stem: str, function: str, given: Parameters) -> tuple[s
             case "judged_only":
                 if value:
                     raise ArgumentError(
-                        f"`judged_only` in {short(name)} is not supported; use unjudged='removed' "
-                        "instead"
+                        f"in {short(name)} is not supported; use unjudged='removed' instead",
+                        "judged_only",
                     )
             case "dcg":
                 if value not in ("log2", "exp-log2"):
@@ -308,14 +307,13 @@ def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
     one = isinstance(metrics, (str, bytes, pl.Expr)) or not isinstance(metrics, Iterable)
     given: list[Any] = [metrics] if one else [*cast("Iterable[Any]", metrics)]
     if not given:
-        raise ArgumentError(f"`{parameter}` is empty; name at least one, such as 'ndcg@10'")
+        raise ArgumentError("is empty; name at least one, such as 'ndcg@10'", parameter)
     for item in given:
         if not isinstance(item, (str, pl.Expr)):
             name = getattr(item, "__name__", None)
             remedy = f"; call it: pr.metrics.{name}()" if name in REGISTER else ""
             raise ArgumentError(
-                f"`{parameter}` must be names of metrics or expressions; "
-                f"found {short(item)}{remedy}"
+                f"must be names of metrics or expressions; found {short(item)}{remedy}", parameter
             )
     return given
 
@@ -479,7 +477,7 @@ def _arguments(
         raise ArgumentError(message)
     for key, count in Counter(keys).items():
         if count > 1:
-            raise ArgumentError(f"`{key}` is given twice in {short(name)}; give it once")
+            raise ArgumentError(f"is given twice in {short(name)}; give it once", key)
     return dict(zip(keys, values, strict=True))
 
 

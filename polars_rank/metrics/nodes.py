@@ -391,8 +391,8 @@ def hashable(parameters: Mapping[str, Hashable]) -> Parameters:
             hash(value)
         except TypeError:
             raise ArgumentError(
-                f"`{name}` must be hashable, such as a number, a string or a tuple; "
-                f"found {short(value)}"
+                f"must be hashable, such as a number, a string or a tuple; found {short(value)}",
+                name,
             ) from None
     return tuple(parameters.items())
 

@@ -494,7 +494,7 @@ def eleven_point(
     one_of("rounding", rounding, ("up", "nearest"))
     points = [tenth / 10 for tenth in range(11)] if recalls is None else list(recalls)
     if not points or not all(is_number(point) and 0 <= point <= 1 for point in points):
-        raise ArgumentError(f"`recalls` must be numbers from 0 to 1; found {recalls!r}")
+        raise ArgumentError(f"must be numbers from 0 to 1; found {recalls!r}", "recalls")
     total = t.fold(_precisions_at, *_hits(rel), recalls=tuple(points), rounding=rounding)
     return where(t.num_relevant(rel) > 0, total / len(points))
 

@@ -672,7 +672,7 @@ def share_of_grades(max_grade: float, min_grade: float) -> Term:
     number("min_grade", min_grade)
     if max_grade - min_grade < _LEAST_RANGE:
         raise ArgumentError(
-            f"`max_grade` must be above `min_grade`; found {max_grade!r} and {min_grade!r}"
+            f"must be above `min_grade`; found {max_grade!r} and {min_grade!r}", "max_grade"
         )
     label = LABEL.fill_null(min_grade).clip(min_grade, max_grade)
     return (label - min_grade) / (max_grade - min_grade)

@@ -69,9 +69,10 @@ class Selection:
         known = is_condition(self.term)
         if known is False:
             raise ArgumentError(
-                "`count` is for conditions, but the term has numbers; count where it is in a "
+                "is for conditions, but the term has numbers; count where it is in a "
                 "range, as in t.top(t.LABEL > 0).count(), or where it is known, as in "
-                "t.top(~t.LABEL.is_null()).count()"
+                "t.top(~t.LABEL.is_null()).count()",
+                "count",
             )
         # Polars rejects a column that is not Boolean as a condition.
         return self._reduced("count", self.term if known else where(self.term, True))  # noqa: FBT003
@@ -492,8 +493,9 @@ def in_ideal_order(term: Term) -> Listed:
         if leaf not in {LABEL, JUDGED, IDEAL_RANK} and not isinstance(leaf, nodes.Gain):
             name = getattr(leaf, "name", type(leaf).__name__.lower())
             raise ArgumentError(
-                "`term` must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
-                f"unknown in ideal order; found {name!r}"
+                "must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
+                f"unknown in ideal order; found {name!r}",
+                "term",
             )
     return Listed(term_of(term), "ideal")
 
@@ -676,8 +678,9 @@ def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
     """
     if not isinstance(condition, (Term, Value)):
         raise ArgumentError(
-            f"`condition` must be a term or a value; found {short(condition)}; write "
-            "t.LABEL.equals(2) instead of t.LABEL == 2"
+            f"must be a term or a value; found {short(condition)}; write "
+            "t.LABEL.equals(2) instead of t.LABEL == 2",
+            "condition",
         )
     return condition.map(conditional, value, otherwise)
 
@@ -775,7 +778,7 @@ def most(first: L, *others: L | Scalar) -> L:
 
 def _first(operand: L) -> L:
     if not isinstance(operand, (Term, Value)):
-        raise ArgumentError(f"`first` must be a term or a value; found {short(operand)}")
+        raise ArgumentError(f"must be a term or a value; found {short(operand)}", "first")
     return operand
 
 

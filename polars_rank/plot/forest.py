@@ -168,7 +168,7 @@ def slices(
     draw.altair()
     whole_number("n", n)
     if n >= _MAX_ROWS:
-        raise ArgumentError(f"`n` must be at most {_MAX_ROWS - 1}; found {n:,}")
+        raise ArgumentError(f"must be at most {_MAX_ROWS - 1}; found {n:,}", "n")
     required = (
         "slice", "value", "metric", "baseline", "difference", "low", "high", "contribution",
     )  # fmt: skip

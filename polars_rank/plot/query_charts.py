@@ -101,7 +101,7 @@ def distribution(
     max_cells = draw.ROWS // (2 * len(runs.labels)) - 1
     if kind == "histogram" and bins > max_cells:
         raise ArgumentError(
-            f"`bins` must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}"
+            f"must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}", "bins"
         )
     ends = min(spread.get_column("low")), max(spread.get_column("high"))
     if ends[0] >= 0 and ends[1] <= 1:

@@ -65,7 +65,7 @@ class Runs:
         for run, color in colors.items():
             if not isinstance(color, str) or not color.strip():
                 raise ArgumentError(
-                    f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"
+                    f"must have a color such as '#0072B2' for {run!r}; found {color!r}", "colors"
                 )
 
         def styles(of_baseline: Any, of_others: Sequence[Any]) -> list[Any]:
@@ -148,7 +148,7 @@ def labeled(
     if not columns:
         if baseline is not None:
             raise ArgumentError(
-                f"`baseline` is {baseline!r}, but the table has no column of runs; set `run`"
+                f"is {baseline!r}, but the table has no column of runs; set `run`", "baseline"
             )
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})

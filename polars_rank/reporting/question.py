@@ -70,7 +70,7 @@ class Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
         if baseline is not None and run is None:
-            raise ArgumentError("`baseline` needs a column of runs; set `run`")
+            raise ArgumentError("needs a column of runs; set `run`", "baseline")
         optional = () if baseline is not None else (RUN,)
         run = Columns.find(schema, {"run": run}, optional=optional).run
         groups = without_run(names("by", by), run)
@@ -89,14 +89,15 @@ class Question:
         for parameter in ("slices", "weight", "cluster"):
             if run in extra[parameter]:
                 raise ArgumentError(
-                    f"`{parameter}` contains the column of runs, {run!r}; name another column"
+                    f"contains the column of runs, {run!r}; name another column", parameter
                 )
         requested = read_metrics(metrics, definitions)
         for metric in requested:
             if definitions.aggregate(metric) == "geometric":
                 raise ArgumentError(
-                    f"`metrics` has {output_name(metric)!r}, a geometric mean, and a report is "
-                    "about means; name other metrics, such as 'ap'"
+                    f"has {output_name(metric)!r}, a geometric mean, and a report is "
+                    "about means; name other metrics, such as 'ap'",
+                    "metrics",
                 )
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(

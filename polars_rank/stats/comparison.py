@@ -41,8 +41,9 @@ class Margin(NamedTuple):
         size = float(given) if is_number(given) else -1.0 if percent is None else percent / 100
         if size < 0 or (is_relative and size >= 1):
             raise ArgumentError(
-                "`margin` must be a number, 0 or above, or a percentage of the baseline's mean as "
-                f"text, such as '2%'; found {short(given)}"
+                "must be a number, 0 or above, or a percentage of the baseline's mean as "
+                f"text, such as '2%'; found {short(given)}",
+                "margin",
             )
         return cls(size, is_relative)
 

@@ -35,8 +35,9 @@ class Design:
         share("confidence", self.confidence)
         if self.power <= 1 - self.confidence:
             raise ArgumentError(
-                f"`power` must be above 1 - `confidence` = {1 - self.confidence:g}, the power for "
-                f"no difference; found {self.power!r}"
+                f"must be above 1 - `confidence` = {1 - self.confidence:g}, the power for "
+                f"no difference; found {self.power!r}",
+                "power",
             )
         require_scipy()
 

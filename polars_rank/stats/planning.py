@@ -204,13 +204,13 @@ def _checked_widths(width: Any, n: Any, difference: Any, cluster: Any) -> list[i
         raise ArgumentError(f"pass either `n` or `width`; found {short(n)} and {short(width)}")
     for name, value in (("difference", difference), ("cluster", cluster)):
         if value is not None:
-            raise ArgumentError(f"`{name}` is not supported with `width` and `n`; omit it")
+            raise ArgumentError("is not supported with `width` and `n`; omit it", name)
     if width is not None:
         positive("width", width)
         return []
     numbers = [*n] if isinstance(n, Sequence) and not isinstance(n, (str, bytes)) else [n]
     if not numbers:
-        raise ArgumentError("`n` must have at least one number")
+        raise ArgumentError("must have at least one number", "n")
     return [integer("n", each, 0, MOST) for each in numbers]
 
 

@@ -48,10 +48,11 @@ def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
         valid = False
     if not valid:
         raise ArgumentError(
-            f"`{parameter}` must be a value of the column {run!r} of type {dtype}; "
+            f"must be a value of the column {run!r} of type {dtype}; "
             f"found {short(value)}"
             + "; call the function for each of the runs"
-            * isinstance(value, (list, tuple, set))
+            * isinstance(value, (list, tuple, set)),
+            parameter,
         )
 
 
@@ -121,7 +122,7 @@ def variables(
         if name in taken:
             raise used_twice(name, taken[name], parameter)
         if name in [variable.name for variable in selected]:
-            raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
+            raise ArgumentError(f"has the column {name!r} twice", parameter)
         known = bounds_of(each if isinstance(each, Metric) else name)
         selected.append(Variable(name, lower_is_better(each), known))
     return selected

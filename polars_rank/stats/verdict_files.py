@@ -134,7 +134,7 @@ def page_of_verdicts(verdicts: pl.DataFrame) -> Page:
     rows = table.to_dicts()
     if not rows:
         raise ArgumentError(
-            "`verdicts` has no rows: nothing was checked; pass the result of `check`"
+            "has no rows: nothing was checked; pass the result of `check`", "verdicts"
         )
     for row in rows:
         if row["rule"] is None or row["verdict"] not in WORST_FIRST:

@@ -37,7 +37,7 @@ ERRORS = {
     'explain ndcg LOG': 'name the conventions to compare with: --versus',
     'explain ndcg --conventions no.toml': "in 'no.toml'",
     'evaluate LOG --metrics ap --ties never': '--ties',
-    'evaluate LOG --metrics ap --by run -o no/a.csv': "directory 'no' does not exist",
+    'evaluate LOG --metrics ap --by run -o no/a.csv': "does not exist; create it first",
     'convert -o out.parquet': '--judgments, or both',
     'generate out.parquet --queries -1': '`--queries` must be',
     'generate out.parquet --runs -3': '`--runs` must be a positive integer',
@@ -90,7 +90,7 @@ ERRORS = {
     "check LOG --rule 'contribution(ap) > 0' --baseline old": "'contribution', which has no confidence interval",
     "check --values TABLE -m rr --rule 'ap > 0'": "column 'ap' (`--metrics`) not found",
     'check LOG --rules no.toml': "in 'no.toml'",
-    "check LOG --rule 'ap > 0' --junit no/gate.xml": "directory 'no' does not exist",
+    "check LOG --rule 'ap > 0' --junit no/gate.xml": "does not exist; create it first",
 }  # fmt: skip
 
 

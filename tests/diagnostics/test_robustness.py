@@ -11,7 +11,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-from polars_rank.diagnostics import broken_runs, robust_verdicts
+from polars_rank.diagnostics import log_facts, robust_verdicts
 
 ESTIMATES = ["run", "difference", "low", "high", "verdict"]
 LOG = pr.datasets.search_log(150, (5, 30), runs=["bm25", "dense", "hybrid"], seed=4).collect()
@@ -357,9 +357,9 @@ def test_long_logs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     log = broken_log()
     tables = []
     for rows, queries in ((10**9, 10**9), (10_000, 100)):
-        monkeypatch.setattr(broken_runs, "_ROWS", rows)
+        monkeypatch.setattr(log_facts, "_ROWS", rows)
         monkeypatch.setattr(robust_verdicts, "_MOST_QUERIES", queries)
-        monkeypatch.setattr(broken_runs, "_QUERIES", 20)
+        monkeypatch.setattr(log_facts, "_QUERIES", 20)
         with warnings.catch_warnings(action="ignore"):
             tables.append(robustness(log))
     of_all, sampled = (each.filter(pl.col("value").ne_missing("bounds")) for each in tables)

@@ -628,7 +628,7 @@ def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
     [
         ([], pr.errors.ArgumentError, "`rules` is empty"),
         (3, pr.errors.ArgumentError, "`rules` must be a list or the path of a file"),
-        ("ap >= 0.1", pr.errors.SourceError, "pass rules as a list"),
+        ("ap >= 0.1", pr.errors.SourceError, "cannot read the rules"),
         (["what"], pr.errors.ArgumentError, "invalid rule"),
         (["rr >= 0.1"], pr.errors.ArgumentError, "metric 'rr' of the rule .* not found"),
         (["difference(ap) >= 0"], pr.errors.ArgumentError, "set `baseline`"),
