@@ -78,17 +78,21 @@ class Call:
 
     def _name_fields(self) -> None:
         """Take options of columns as fields of judgments and of results."""
-        given, named = self.given, {}
+        given = self.given
+        fields = given["fields"] = dict(given.get("fields", {}))
         for option in filter(given.__contains__, (*_ROLES, RUN, "position")):
-            value = given[option]
+            value, role = given[option], {"position": "rank"}.get(option, option)
             if isinstance(value, list):
+                if "run_file" in given:
+                    misused(f"--{option} must name one field of --run-file and --judgments")
                 continue
-            descends = option == "score" and value.startswith("-")
-            named[{"position": "rank"}.get(option, option)] = value[1:] if descends else value
-            if "run_file" in given:  # whose columns have the names of roles
-                del given[option]
-                given |= {"score": "-score"} if descends else {}
-        given["fields"] = {**named, **given.get("fields", {})}
+            name = value.removeprefix("-") if value and option == "score" else value
+            if fields.setdefault(role, name) != name:
+                misused(f"--{option} {value} differs from --fields {role}={fields[role] or ''}")
+            if "run_file" in given and value != name:
+                given[option] = "-score"
+            elif "run_file" in given:
+                given.pop(option)
 
     @property
     def files(self) -> list[str]:

@@ -531,6 +531,8 @@ def test_options_of_columns_name_fields(files: tuple[Path, Path]) -> None:
     assert mrr(*read, "--query", "number", "--fields", "label=")[0] == [{"queries": 1, "mrr": 1.0}]
     code, err = mrr(*read, "--query", "number", "--label", "relevanc")
     assert (code, "Did you mean 'relevancy'" in err or "no field 'relevanc'" in err) == (2, True)
+    code, err = mrr(*read, "--query", "number", "--label", "relevancy", "--fields", "label=x")
+    assert (code, err) == (2, "Error: --label relevancy differs from --fields label=x\n")
     code, err = mrr(*read, "--fields", "labels=x")
     assert (code, "unknown role 'labels'. Did you mean 'label'" in err) == (2, True)
     code, err = mrr(*read, "--fields", "relevancy")
