@@ -221,7 +221,7 @@ class Levels:
 
     gains: tuple[tuple[float, float], ...]
     #: Gains can decrease as grades increase; then the ideal order is by gain.
-    falls: ClassVar = True
+    falls: ClassVar[bool] = True
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
         label = label.cast(pl.Float64)

@@ -83,20 +83,34 @@ class Positions:
     """
 
     def __init__(self, values: Sequence[Value], length: int, log: Log) -> None:
-        self.values, self.length, self.log = values, length, log
-        self.codes = LabelCodes(log.canonical.schema["label"])
-        self.reductions = [node for node in nodes_in(*values) if isinstance(node, Reduction)]
-        self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
-        self.parts = {node: _split(node, length) for node in self.elements}
-        self.stored = [*dict.fromkeys(part for part, _ in self.parts.values())]
+        self.values: Sequence[Value] = values
+        self.length: int = length
+        self.log: Log = log
+        self.codes: LabelCodes = LabelCodes(log.canonical.schema["label"])
+        self.reductions: list[Reduction] = [
+            node for node in nodes_in(*values) if isinstance(node, Reduction)
+        ]
+        self.elements: list[nodes.Elements] = [
+            *dict.fromkeys(node.elements for node in self.reductions)
+        ]
+        self.parts: dict[nodes.Elements, tuple[nodes.Elements, Sequence[float] | None]] = {
+            node: _split(node, length) for node in self.elements
+        }
+        self.stored: list[nodes.Elements] = [
+            *dict.fromkeys(part for part, _ in self.parts.values())
+        ]
         read = {(leaf, node.order) for node in self.stored for leaf in leaves(node.term)}
         hits = {Relevant(leaf.rel) for leaf, _ in read if isinstance(leaf, nodes.Hits)}
-        self.relevant = dict.fromkeys(
+        self.relevant: dict[tuple[Relevant, Order], None] = dict.fromkeys(
             (leaf, order) for leaf, order in read if isinstance(leaf, Relevant)
         ) | dict.fromkeys((leaf, _RANKED) for leaf in hits)
         #: The counts of relevant documents that are read at each rank, and all of them.
-        self.hits = dict.fromkeys(nodes.Elements(leaf, _RANKED, "count") for leaf in hits)
-        self.counts = dict.fromkeys(filter(_is_relevance, self.elements)) | self.hits
+        self.hits: dict[nodes.Elements, None] = dict.fromkeys(
+            nodes.Elements(leaf, _RANKED, "count") for leaf in hits
+        )
+        self.counts: dict[nodes.Elements, None] = (
+            dict.fromkeys(filter(_is_relevance, self.elements)) | self.hits
+        )
         self.names: dict[Node, str] = {
             node: f"{OWN}{index}"
             for index, node in enumerate(

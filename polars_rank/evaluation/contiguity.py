@@ -128,7 +128,10 @@ class Neighbors:
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
-        self.names = [*keys.names.values(), *([] if keys.number is None else [_RANKING, _KEYS])]
+        self.names: list[str] = [
+            *keys.names.values(),
+            *([] if keys.number is None else [_RANKING, _KEYS]),
+        ]
         #: Rows at the boundaries of batches, by execution and row number: the first row of a batch
         #: or the last row of the previous batch, whichever arrives first, until the other arrives.
         self.ends: dict[tuple[int, int], pl.DataFrame] = {}

@@ -295,17 +295,19 @@ class Fields:
 
     def __init__(self, kind: Kind, fields: Mapping[str, FieldValues], given: FieldNames) -> None:
         self.kind: Kind = kind
-        self.fields = fields
+        self.fields: Mapping[str, FieldValues] = fields
         #: The fields that the user names and that the file has.
         self.given: FieldNames = {
             role: name for role, name in given.items()
             if name is None or any(each == name or each.endswith(f".{name}") for each in fields)
         }  # fmt: skip
-        self.absent = [repr(name) for role, name in given.items() if role not in self.given]
+        self.absent: list[str] = [
+            repr(name) for role, name in given.items() if role not in self.given
+        ]
         self.roles: dict[str, str] = {}
         #: The list of documents if there is one, and the prefix of their fields.
         self.documents: str | None = None
-        self.inside = ""
+        self.inside: str = ""
         self._find(LISTS[kind])
         if is_listed := LISTS[kind] in self.roles:
             self.documents = self.roles[LISTS[kind]]

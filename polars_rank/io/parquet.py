@@ -353,19 +353,23 @@ class Source:
     """A scan of Parquet files that fails if a file is damaged or has changed since the scan."""
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]], options: Mapping[str, Any]) -> None:
-        self.files = find_files(paths)
-        self.names = self.files.names
+        self.files: Files = find_files(paths)
+        self.names: list[str] = self.files.names
         #: Sizes in bytes and times of the last change in nanoseconds; none for URLs.
-        self.stamps = {} if self.files.remote else {name: _stamp(name) for name in self.names}
+        self.stamps: dict[str, tuple[int, int]] = (
+            {} if self.files.remote else {name: _stamp(name) for name in self.names}
+        )
         #: Options of `scan_parquet` for one file.
-        self.options = {name: value for name, value in options.items() if name not in _LOG_OPTIONS}
+        self.options: dict[str, Any] = {
+            name: value for name, value in options.items() if name not in _LOG_OPTIONS
+        }
         with self.unchanged():
             log = scan_files(self.files, dict(options))
             # Numbers of rankings in a file may no longer match its rows.
             stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
-            self.log = log.drop(stale) if stale else log
-            self.schema = self.log.collect_schema()
-            self.rows = self.count(self.log)
+            self.log: pl.LazyFrame = log.drop(stale) if stale else log
+            self.schema: pl.Schema = self.log.collect_schema()
+            self.rows: int = self.count(self.log)
 
     def batches(
         self, plan: pl.LazyFrame, size: int, rows: int | None = None

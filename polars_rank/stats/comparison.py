@@ -64,6 +64,9 @@ class Comparison(Summary):
         super().__init__(rows, confidence, repeated=repeated, differences=True, known=known)
         self.margin = margin
         self.is_lower: Array = np.array([lower[key.metric] for key in rows.keys], dtype=bool)
+        self.p_values: Array
+        self.levels: Array
+        self.comparisons: Array
         # The estimates with the methods of the corrected intervals.
         self.corrected, self.p_values, self.levels, self.comparisons = rows.levels(
             self.inference, 1 - confidence, is_corrected=correction, is_repeated=repeated
