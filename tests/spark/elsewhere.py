@@ -48,20 +48,6 @@ def equal(spark: Any) -> None:
     same(pr.evaluate(LOG, own, **OPTIONS), pr.evaluate(rows, own, **OPTIONS))
 
 
-def unmoved(spark: Any) -> bool:
-    """Return whether Spark does not move rows that are already partitioned by query."""
-    import contextlib
-    import io
-
-    plans = []
-    for rows in (on_spark(spark, LOG), on_spark(spark, LOG).repartition(3, "query")):
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            pr.per_query(rows, "ap", by="run").explain()
-        plans.append(text.getvalue().count("hashpartitioning"))
-    return plans == [1, 1]
-
-
 def error_of(spark: Any) -> str:
     """Return the message of the error for an invalid row."""
     bad = LOG.with_columns(
