@@ -264,6 +264,7 @@ def _split(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     The multiples of 2^-20 are added without rounding if they sum to less than 2^33. What is left
     is so small that the rounding of its sum almost never shows in the result.
     """
+    values = values.cast(pl.Float64)  # of conditions
     coarse = (values + _SHIFT) - _SHIFT
     return coarse, values - coarse
 
