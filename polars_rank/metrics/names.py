@@ -508,7 +508,7 @@ def named_in(expression: pl.Expr) -> dict[str, Metric]:
         if part.meta.has_multiple_outputs():
             continue
         output = str(part.meta.output_name(raise_if_undetermined=False))
-        name, filled, value = output.partition(FILLED)
+        name = output.partition(FILLED)[0]
         function = REGISTER.get(re.split("[(@]", name, maxsplit=1)[0])
         if function is None:
             continue
@@ -516,8 +516,7 @@ def named_in(expression: pl.Expr) -> dict[str, Metric]:
             single = read(name)
         except ArgumentError:
             single = Metric(function.function, {})
-        made = single.fill_null(ast.literal_eval(value.removesuffix(")"))) if filled else single
-        if "(" in name or part.meta.eq(made.expr):
+        if "(" in output or part.meta.eq(single.expr):  # a column may have the name "ndcg"
             found[output] = single
     return found
 
