@@ -212,8 +212,9 @@ def test_expressions_of_metrics_with_conventions_raise() -> None:
     values = pr.per_query(LOG, pr.ndcg(2), conventions="lightgbm").to_series(-1)
     found = pr.evaluate(LOG, by_method, conventions="lightgbm").item(0, -1)
     assert found == pytest.approx(values.clip(0.1).mean())
-    for part in (pr.ndcg(2).fill_null(0), (pr.ndcg(2) + pr.recall(2)).fill_null(0), pr.ndcg(2) > 0):
-        made = pl.max_horizontal(part, 0.1).alias("x")
+    filled = (pr.ndcg(2) + pr.recall(2)).fill_null(0)
+    for part, other in ((pr.ndcg(2).fill_null(0), 0.1), (filled, 0.1), (pr.ndcg(2) > 0, True)):
+        made = pl.max_horizontal(part, other).alias("x")
         assert pr.evaluate(LOG, made, undefined="skip")["x"].item() is not None
         with pytest.raises(
             pr.errors.ArgumentError, match="would not follow the conventions 'LightGBM'"
