@@ -14,6 +14,7 @@ from polars_rank.errors import ArgumentError, hint, short, warn
 from polars_rank.frames.plans import IMMUTABLE
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import (
+    FILLED,
     REGISTER,
     Aggregate,
     Metric,
@@ -21,7 +22,8 @@ from polars_rank.metrics.metric import (
     checked_parameter,
     parameters_of,
 )
-from polars_rank.metrics.names import find, leaves_of, output_name, resolve
+from polars_rank.metrics.names import find, leaves_of, named_in, output_name, resolve
+from polars_rank.metrics.names import metric as read_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -228,12 +230,19 @@ class Conventions:
         }
         return replace(self, **{"exceptions": exceptions, **changes})
 
-    def of(self, metric: object) -> Conventions:
+    def of(self, metric: pl.Expr) -> Conventions:
         """Return the conventions of one metric, without exceptions."""
-        if not self.exceptions:
-            return self
+        plain = replace(self, exceptions={}) if self.exceptions else self
         if not isinstance(metric, Metric):
-            return replace(self, exceptions={})
+            for name, leaf in named_in(metric).items():
+                if self._of(leaf) != plain or self._changes(name.partition(FILLED)[0]):
+                    raise ArgumentError(
+                        f"expression {output_name(metric)!r} contains the metric {leaf} in a "
+                        "function of Polars, which would not follow the conventions "
+                        f"{self.name!r}; evaluate the metric itself, and use its column of the "
+                        "result"
+                    )
+            return plain
         first, *others = (self._of(leaf) for leaf in metric.leaves)
         if any(other != first for other in others):
             raise ArgumentError(
@@ -248,6 +257,16 @@ class Conventions:
         if metric.arguments.get("k") is not None:
             own = self.exceptions.get(f"{name}@k", own)
         return replace(self, exceptions={}, **own)
+
+    def _changes(self, name: str) -> bool:
+        """Return whether the conventions change the parameters of a metric."""
+        if not self.parameters and self.gain_from is None:
+            return False
+        try:
+            metric = read_metric(name)
+        except ArgumentError:  # a parameter has no representation as text
+            return True
+        return self.apply(metric).arguments != metric.arguments
 
     def apply(self, metric: Metric) -> Metric:
         """Return the metric with the default parameters of these conventions."""

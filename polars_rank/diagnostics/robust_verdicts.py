@@ -244,18 +244,17 @@ def robustness_of(
     require_scipy()
     margin = Margin.of(statistics["margin"])
     run = columns["run"]
-    log = Log.of(frame, metrics, **columns)
     roles = {name: columns[name] for name in ("run", "query", "position")}
     roles |= {name: statistics[name] for name in ("weight", "cluster")}
     optional = ("position", *([] if judge is not None else ["judge"]))
-    found = Columns.find(log.columns.schema, {**roles, "judge": judge}, optional=optional)
-    log.columns.check_unused("judge", found.roles["judge"])
+    found = Columns.find(schema_of(frame), {**roles, "judge": judge}, optional=optional)
     dtype = found.schema[run]
     check_run("baseline", statistics["baseline"], run, dtype)
     free([run], RESULT)
     units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
     kept = tuple(name for name in units if name not in found.keys)
     log = Log.of(frame, metrics, keep=kept, **columns)
+    log.columns.check_unused("judge", found.roles["judge"])
     tried = _Tried(
         frame, log, judge, {**columns, "weight": statistics["weight"]},
         {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,

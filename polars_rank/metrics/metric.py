@@ -326,11 +326,17 @@ def _elementwise_method(name: str) -> Callable[..., pl.Expr]:
         if any(isinstance(value, (pl.Expr, str)) for key, value in given if key != "mode"):
             return cast("pl.Expr", plain(self, *args, **kwargs))
         made = {"metric": self, "method": name, **dict(given)}
-        return Metric(_method_of, made, self.output_name)
+        is_other = name in _OPERATORS or name in _OF_ANOTHER_RANGE
+        return Metric(_method_of, made, None if is_other else self.output_name)
 
     return method
 
 
+#: Methods whose values are higher if those of the metric are.
+_INCREASING = ("cast", "ceil", "clip", "exp", "floor", "log10", "log1p", "round", "sign", "sqrt",
+               "__gt__", "__ge__")  # fmt: skip
+#: Methods whose values have another range than those of the metric, and so another name.
+_OF_ANOTHER_RANGE = ("exp", "log", "log10", "log1p", "pow")
 #: Operators by the names of their methods.
 _OPERATORS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">",
               "__ge__": ">=", "__pow__": "**"}  # fmt: skip
@@ -476,12 +482,15 @@ def tree_of(metric: pl.Expr) -> Value:
 
 def direction(metric: pl.Expr) -> int:
     """Return 1 if a higher value of a metric is better, -1 if a lower one is, 0 if unknown."""
-    if not isinstance(metric, Metric) or metric.arguments.get("method") not in _ADDITIVE:
+    if not isinstance(metric, Metric):
         return 0
     if not metric.parts:
         return 0 if metric.definition is None else -1 if metric.definition.lower_is_better else 1
     signs = dict.fromkeys(metric.arguments, 1)
-    if metric.function is _subtract:
+    if metric.function is _method_of:
+        method = metric.arguments["method"]
+        signs["metric"] = (method in _INCREASING) - (method in ("__lt__", "__le__"))
+    elif metric.function is _subtract:
         signs["right"] = -1
     elif metric.function in (_multiply, _divide):
         numbers = [each for each in metric.arguments.values() if not isinstance(each, Metric)]

@@ -214,7 +214,7 @@ def write_report(
     rows = lazy(log, "log", collects=True)
     question = Question.of(rows, metrics, undecided=undecided, progress=progress, **parameters)
     with new_file(path, overwrite=overwrite, inputs=[rows, parameters["rules"]]) as part:
-        with temporary_folder() as folder, recorded_warnings() as recorded:
+        with temporary_folder() as folder, recorded_warnings(of_plans=True) as recorded:
             evidence = gather(rows, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(evidence, question)}
         messages = _one_of_each_kind(recorded)
