@@ -16,7 +16,7 @@ import polars.selectors as cs
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.ids import common_value_type
 from polars_rank.frames.stores import is_pattern, scan_store
-from polars_rank.io.inputs import Copy, origin, readable
+from polars_rank.io.inputs import origin, readable
 from polars_rank.io.outputs import check_path
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     names = [readable(name, "paths") for name in given]
     if any("://" in name for name in names):
         return Files(names, remote=True)
-    local = [name if isinstance(name, Copy) else str(Path(name)) for name in names]
+    local = [str(Path(name)) for name in names]
     folders = [Path(path) for path in local if Path(path).is_dir()]
     below = {
         key

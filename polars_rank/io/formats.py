@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import partial
+from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import polars as pl
 from polars import col
@@ -58,9 +59,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
 Format: TypeAlias = Literal["trec", "json", "csv", "tsv", "parquet", "ipc", "svmlight"]
+TableFormat: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
 #: Number of bytes from which the format is recognized.
 _START_BYTES = 1 << 16
+
+
+#: Formats by the ending of the name, without that of a compression.
+_ENDINGS: dict[str, TableFormat] = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson",
+    ".jsonl": "ndjson", **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "ipc"),
+}  # fmt: skip
+_COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
 
 class Start(NamedTuple):
@@ -110,13 +120,10 @@ class Start(NamedTuple):
         """Return the format, or None if it is unknown."""
         return next((name for name, form in _FORMATS.items() if form.is_known(self)), None)
 
-    def separator(self, *separators: str) -> str | None:
-        """Return the separator with which the first line is a header that has a known name."""
-        for separator in separators:
-            names = [name.strip().strip('"') for name in self.line.split(separator)]
-            if len(names) > 1 and any(is_known(name, self.kind, self.given) for name in names):
-                return separator
-        return None
+    def has_header(self, separators: str) -> bool:
+        """Return whether the first line is a header that has a known name."""
+        names = [name.strip().strip('"') for name in re.split(f"[{separators}]", self.line)]
+        return len(names) > 1 and any(is_known(name, self.kind, self.given) for name in names)
 
 
 class _Format(NamedTuple):
@@ -124,35 +131,99 @@ class _Format(NamedTuple):
 
     about: str
     is_known: Callable[[Start], bool]
-    #: Endings of files in an object store, whose content is not read to recognize the format.
-    endings: tuple[str, ...] = ()
 
 
 #: The formats in the order in which they are tried.
 _FORMATS: dict[Format, _Format] = {
-    "parquet": _Format(
-        "Parquet", lambda start: start.content.startswith(b"PAR1"), (".parquet", ".pq")
-    ),
-    "ipc": _Format(
-        "Arrow", lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM)),
-        (".arrow", ".feather", ".ipc"),
-    ),
+    "parquet": _Format("Parquet", lambda start: start.content.startswith(b"PAR1")),
+    "ipc": _Format("Arrow", lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM))),
     "json": _Format(
         "JSON or JSON lines: records, or mappings from queries to documents",
-        lambda start: start.line.startswith(("{", "[")), (".json", ".jsonl", ".ndjson"),
+        lambda start: start.line.startswith(("{", "[")),
     ),
     "svmlight": _Format(
         "SVMlight with qid, or with a file NAME.query",
         lambda start: start.kind == "judgments" and is_svmlight(start.line, start.file),
-        (".svm", ".svmlight"),
     ),
     "trec": _Format(
         "TREC or MS MARCO: fields separated by spaces or tabs",
         lambda start: not start.line or start.layout is not None,
     ),
-    "tsv": _Format("TSV with a header", lambda start: bool(start.separator("\t")), (".tsv",)),
-    "csv": _Format("CSV with a header", lambda start: bool(start.separator(",", ";")), (".csv",)),
-}  # fmt: skip
+    "tsv": _Format("TSV with a header", lambda start: start.has_header("\t")),
+    "csv": _Format("CSV with a header", lambda start: start.has_header(",;")),
+}
+
+
+def scan_table(
+    paths: Sequence[str],
+    form: TableFormat | None,
+    is_id: Callable[[str], bool],
+    options: Mapping[str, str] | None = None,
+    *,
+    alone: bool = False,
+) -> pl.LazyFrame:
+    """Scan a table in any format, with rows in any order.
+
+    `is_id` says which columns of text files are ids, `alone` whether a row of such a file may have
+    only its first field. `options` are those of Parquet files whose columns differ.
+    """
+    form = form or table_format(paths)
+    if form == "parquet":
+        return scan_files(find_files(paths), {**(options or {})})
+    for name in options or ():
+        option = f"--{name.replace('_', '-')}"
+        raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
+    files = [file for path in paths for file in text_files(path)]
+    if form == "ipc":
+        return scan_ipc(files)
+    if form == "ndjson":  # unlike other functions, Polars' function expands patterns in all names
+        names = [file if "://" in file else escape(file) for file in files]
+        try:
+            table = pl.scan_ndjson(names, infer_schema_length=None)
+            table.collect_schema()  # reads all rows
+        except DAMAGE as error:
+            raise damaged(", ".join(map(origin, files)), error, "JSON lines") from error
+        return table
+    if form == "trec":
+        return scan_run(files, "trec")
+    return scan_csv(files, is_id, "\t" if form == "tsv" else ",", alone=alone)
+
+
+def table_format(paths: Sequence[str]) -> TableFormat:
+    """Return the format of files; raise `ArgumentError` for files of different formats."""
+    forms = {*map(_table_format, paths)}
+    if len(forms) > 1:
+        raise ArgumentError(f"files of different formats: {', '.join(paths)}")
+    return forms.pop() if forms else "parquet"
+
+
+def _table_format(path: str) -> TableFormat:
+    """Return the format of a file, a directory, a pattern or a URL."""
+    if _ending(path) in _ENDINGS or "://" in path:
+        return _ENDINGS.get(_ending(path), "parquet")
+    if Path(path).is_dir():
+        return "parquet"
+    (file, *_) = text_files(path)
+    if _ending(file) in _ENDINGS:
+        return _ENDINGS[_ending(file)]
+    start = Start.of(file, "run")
+    form = start.format()
+    if form in ("parquet", "ipc", "trec") and start.line:
+        return cast("TableFormat", form)
+    if start.line.startswith("{"):
+        return "ndjson"
+    is_other = layout_of(start.line, "judgments") or start.line.startswith("[")
+    if not is_other and ("\t" in start.line or "," in start.line):
+        return "tsv" if "\t" in start.line else "csv"
+    raise ArgumentError(
+        f"{origin(file)} has an unknown format; name it with --input-format, or pass "
+        "judgments as --judgments and results as --run-file"
+    )
+
+
+def _ending(path: str) -> str:
+    name = Path(path)
+    return Path(name.stem if name.suffix.lower() in _COMPRESSED else name).suffix.lower()
 
 
 def _read_file(
@@ -166,15 +237,7 @@ def _read_file(
     name = origin(file)
     if form == "json":
         return read_records(json_records(file, kind, given), kind, name, given)
-    if form == "parquet":
-        table = scan_files(find_files([file]), {})
-    elif form == "ipc":
-        table = scan_ipc([file])
-    else:
-        separators = "\t" if form == "tsv" else ",;"
-        found = None if "://" in file else Start.of(file, kind, given).separator(*separators)
-        is_id = partial(is_text, kind=kind, given=given)
-        table = scan_csv([file], is_id, found or separators[0], alone=True)
+    table = scan_table([file], form, partial(is_text, kind=kind, given=given), alone=True)
     read = read_table(table, kind, name, given, is_text=form in ("csv", "tsv"))
     return read._replace(table=_guarded(read.table, file, form))
 
@@ -243,7 +306,7 @@ def scan_run(
     path
         A file, a pattern such as ``"runs/*.txt"``, a URL, several of them, or a mapping from names
         of runs to them. A folder of Parquet files is one run. Text files may be compressed (gzip,
-        bzip2, xz, zstd).
+        zstd).
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
@@ -367,7 +430,7 @@ def scan_judgments(
     ----------
     path
         A file, a pattern such as ``"qrels/*.txt"``, a URL, or several of them. Text files may be
-        compressed (gzip, bzip2, xz, zstd).
+        compressed (gzip, zstd).
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
@@ -635,10 +698,9 @@ def _files(name: str, kind: Kind) -> list[str]:
 def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     """Return the format of a file; raise `SourceError` if it is unknown."""
     if "://" in file:
-        name = file.lower().removesuffix(".gz").removesuffix(".zst")
-        return next(
-            (each for each, form in _FORMATS.items() if name.endswith(form.endings)), "trec"
-        )
+        ending = _ending(file)
+        known = {".json": "json", ".svm": "svmlight", ".svmlight": "svmlight"}
+        return known.get(ending) or _ENDINGS.get(ending, "trec")
     if Path(file).is_dir():
         return "parquet"
     start = Start.of(file, kind, given)

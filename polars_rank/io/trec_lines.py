@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from polars_rank.io.fields import NO_FIELDS, UNNAMED, VALUE, Kind, is_number
 from polars_rank.io.inputs import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
-from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines, tagged
+from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
     """Return the retrieved documents in a TREC run; `lines` are the first ones."""
     value = "score" if "score" in layout else "rank"
     has_tag = layout[-1] == "run"
-    run = tag = tagged(file) if has_tag else None
+    run = tag = _common_tag(file, layout) if has_tag else None
     found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), tag)
     number = col(value) if value == "score" else -col(value).cast(pl.Float64)
     warnings = []
@@ -98,6 +99,21 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
         origin(file), "run", found.select(columns), _roles(layout, value), warnings=warnings,
         is_empty=not lines and "://" not in file, run=run,
     )  # fmt: skip
+
+
+def _common_tag(file: str, layout: tuple[str, ...]) -> str | None:
+    """Return the text after the other fields of the first line if all lines end with it."""
+    if "://" in file:
+        return None
+    lines = pl.scan_lines(file, name=LINE, glob=False)
+    with suppress(OSError, pl.exceptions.PolarsError):  # reading the lines raises the error
+        for line in lines.head(1).collect()[LINE]:
+            tag = " ".join(line.split()[len(layout) - 1 :])
+            end = line[-len(tag) - 1 :]
+            is_last = col(LINE).str.ends_with(end).all()
+            if tag and end[1:] == tag and lines.select(is_last).collect(engine="streaming").item():
+                return tag
+    return None
 
 
 def _roles(layout: Sequence[str], value: str) -> dict[str, str]:
