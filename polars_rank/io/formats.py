@@ -28,6 +28,7 @@ from polars_rank.errors import (
 from polars_rank.frames.stores import store_error
 from polars_rank.io.fields import (
     NO_FIELDS,
+    UNNAMED,
     FieldNames,
     Kind,
     check_found,
@@ -91,7 +92,7 @@ class Start(NamedTuple):
         with reading(file) as stream:
             content = stream.read(_START_BYTES)
         text = content.decode("utf-8", "replace").removeprefix("\ufeff")
-        lines = re.split(r"\r\n|\r|\n", text)
+        lines = text.split("\n")
         lines = lines[:-1] if len(content) == _START_BYTES and len(lines) > 1 else lines
         known = [
             (number, line.strip()) for number, line in enumerate(lines, 1)
@@ -253,12 +254,14 @@ def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, A
             is_whole = kind == "judgments" and not options["fractional"]
             raise malformed_line(start.line, start.place, kind, columns, is_whole=is_whole)
         layout = known or layout
-    found = (
-        read_run(file, layout, lines) if kind == "run"
-        else read_qrels(file, layout, lines, **options)
+    found = read_run(file, layout, lines) if kind == "run" else read_qrels(file, layout, **options)
+    value = next(role for role in ("label", "score", "rank") if role in layout)
+    roles = {role: f"{UNNAMED}{layout.index(role) + 1}" for role in ("query", "doc", value)}
+    named = {role for role, name in given.items() if name is None or name in roles.values()}
+    return found._replace(
+        roles=roles, found=frozenset(named), names=[*roles.values()],
+        is_empty=not lines and "://" not in file,
     )  # fmt: skip
-    named = {role for role, name in given.items() if name is None or name in found.roles.values()}
-    return found._replace(found=frozenset(named), names=[*found.roles.values()])
 
 
 @public
@@ -699,8 +702,10 @@ def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     """Return the format of a file; raise `SourceError` if it is unknown."""
     if "://" in file:
         ending = _ending(file)
-        known = {".json": "json", ".svm": "svmlight", ".svmlight": "svmlight"}
-        return known.get(ending) or _ENDINGS.get(ending, "trec")
+        table = _ENDINGS.get(ending, "trec")
+        if ending == ".json" or table == "ndjson":
+            return "json"
+        return "svmlight" if ending in (".svm", ".svmlight") else table
     if Path(file).is_dir():
         return "parquet"
     start = Start.of(file, kind, given)

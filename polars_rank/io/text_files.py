@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import zlib
 from contextlib import contextmanager, suppress
 from functools import partial
 from glob import glob
+from io import TextIOWrapper
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -242,38 +244,25 @@ def _check_lines(files: list[str]) -> None:
 
 def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
     """Raise `SourceError` for a row without the header's fields."""
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
-    from pyarrow import csv  # noqa: PLC0415  (as above)
-
-    invalid_rows: list[Any] = []
-
-    def collect(row: Any) -> str:
-        if not (alone and row.actual_columns == 1):
-            invalid_rows.append(row)
-        return "skip"
-
+    unquoted = pl.col(LINE).str.replace_all('"[^"]*"', "")
+    number = unquoted.str.count_matches(separator, literal=True)
+    is_open = unquoted.str.contains('"', literal=True)  # a field with several lines
     for file in (file for file in files if "://" not in file):
+        lines = pl.scan_lines(file, name=LINE, glob=False)
+        differ = ((number != number.first()) | is_open).any()
+        if not lines.select(differ).collect(engine="streaming").item():
+            continue
         # If the file is not CSV, the caller raises the error of Polars.
-        with reading(file) as stream, suppress(pa.ArrowInvalid):
-            for _ in csv.open_csv(
-                stream,
-                csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
-                csv.ParseOptions(
-                    delimiter=separator, newlines_in_values=True, invalid_row_handler=collect
-                ),
-                csv.ConvertOptions(
-                    check_utf8=False, include_columns=["f0"], column_types={"f0": pa.binary()}
-                ),
-            ):
-                if invalid_rows:
-                    break
-        if invalid_rows:
-            row = invalid_rows[0]
-            raise SourceError(
-                f"row {row.number} of {origin(file)} has {number_of(row.actual_columns, 'field')}, "
-                f"but the header has {row.expected_columns}: {row.text!r}; check that the row is "
-                "complete, and that fields with separators are in quotes"
-            )
+        with reading(file) as stream, suppress(csv.Error):
+            rows = csv.reader(TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=separator)
+            expected = len(next(rows))
+            for place, row in enumerate(rows, 2):
+                if len(row) not in (expected, 0) and not (alone and len(row) == 1):
+                    raise SourceError(
+                        f"row {place} of {origin(file)} has {number_of(len(row), 'field')}, but "
+                        f"the header has {expected}: {separator.join(row)!r}; check that the row "
+                        "is complete, and that fields with separators are in quotes"
+                    )
 
 
 def _invalid_csv(files: list[str], separator: str, error: Exception) -> SourceError:

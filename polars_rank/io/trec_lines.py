@@ -95,10 +95,8 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
     columns = ["query", "doc", number.alias("score")]
     if has_tag:
         columns.append(col("run") if run is None else pl.lit(run).alias("run"))
-    return ReadFile(
-        origin(file), "run", found.select(columns), _roles(layout, value), warnings=warnings,
-        is_empty=not lines and "://" not in file, run=run,
-    )  # fmt: skip
+    table = found.select(columns)
+    return ReadFile(origin(file), "run", table, {}, warnings=warnings, run=run)
 
 
 def _common_tag(file: str, layout: tuple[str, ...]) -> str | None:
@@ -114,12 +112,6 @@ def _common_tag(file: str, layout: tuple[str, ...]) -> str | None:
             if tag and end[1:] == tag and lines.select(is_last).collect(engine="streaming").item():
                 return tag
     return None
-
-
-def _roles(layout: Sequence[str], value: str) -> dict[str, str]:
-    """Return the fields of TREC files by role."""
-    known = {role: f"{UNNAMED}{place}" for place, role in enumerate(layout, 1)}
-    return {role: known[role] for role in ("query", "doc", value)}
 
 
 def _numbers_by_query(
@@ -205,7 +197,7 @@ def stem(file: str) -> str:
 
 
 def read_qrels(
-    file: str, layout: tuple[str, ...], lines: Sequence[str], *, diversity: bool, fractional: bool
+    file: str, layout: tuple[str, ...], *, diversity: bool, fractional: bool
 ) -> ReadFile:
     """Return the judged documents in a TREC judgment file."""
     rows = _lines(file, layout, "label", pl.Float64() if fractional else pl.Int64())
@@ -214,8 +206,7 @@ def read_qrels(
     table = rows.select(*keys, "label").map_batches(
         partial(judged_once, keys=keys, label="label", table="the judgments", remedy=remedy)
     )
-    is_empty = not lines and "://" not in file
-    return ReadFile(origin(file), "judgments", table, _roles(layout, "label"), is_empty=is_empty)
+    return ReadFile(origin(file), "judgments", table, {})
 
 
 def read_svmlight(file: str, given: FieldNames) -> ReadFile:
