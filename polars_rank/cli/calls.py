@@ -23,20 +23,14 @@ from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.fields import Kind as FileKind
 from polars_rank.io.fields import check_found, checked_fields, fields_of
-from polars_rank.io.formats import (
-    Reading,
-    read_judgment_files,
-    read_run_files,
-    scan_table,
-    table_format,
-)
+from polars_rank.io.formats import read_judgment_files, read_run_files, scan_table, table_format
 from polars_rank.io.parquet import scanned_log
 
 if TYPE_CHECKING:
     import click
 
     from polars_rank.cli.commands import Command
-    from polars_rank.io.formats import TableFormat
+    from polars_rank.io.formats import Reading, TableFormat
 
 #: Options that name input files.
 _FILES = ("logs", "run_file", "values", "judgments", "gold", "per_query")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polars_rank.errors import SourceError
-from polars_rank.io import inputs, outputs
+from polars_rank.io import files as input_files
+from polars_rank.io import outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +45,7 @@ def expand(paths: Sequence[str]) -> list[str]:
 def readable(path: str) -> str:
     """Return a file that can be read several times; standard input is copied."""
     if path != STANDARD_INPUT:
-        return inputs.readable(path)
+        return input_files.readable(path)
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError("standard input (-) is closed or a terminal; pipe a file into it")
     folder = outputs.new_folder()
@@ -53,7 +54,7 @@ def readable(path: str) -> str:
         shutil.copyfileobj(sys.stdin.buffer, file)
     if not copy.stat().st_size:
         raise SourceError("standard input is empty; check the program that writes to the pipe")
-    inputs.COPIES[str(copy)] = "standard input"
+    input_files.COPIES[str(copy)] = "standard input"
     return str(copy)
 
 

@@ -26,6 +26,7 @@ from polars_rank.errors import (
     warn,
 )
 from polars_rank.frames.stores import store_error
+from polars_rank.io import trec_lines
 from polars_rank.io.fields import (
     NO_FIELDS,
     UNNAMED,
@@ -36,30 +37,17 @@ from polars_rank.io.fields import (
     is_known,
     is_text,
 )
-from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
-from polars_rank.io.inputs import origin
+from polars_rank.io.files import DAMAGE, damaged, find_files, origin, scan_files
 from polars_rank.io.json_files import json_records
 from polars_rank.io.outputs import check_path
 from polars_rank.io.records import ReadFile, read_records, read_table
-from polars_rank.io.text_files import ARROW_STREAM, Paths, reading, scan_csv, scan_ipc, text_files
-from polars_rank.io.trec_lines import (
-    LAYOUTS,
-    Negative,
-    is_svmlight,
-    layout_of,
-    malformed_layout,
-    malformed_line,
-    other_kind,
-    read_qrels,
-    read_run,
-    read_svmlight,
-    stem,
-)
+from polars_rank.io.text_files import Paths, reading, scan_csv, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
 Format: TypeAlias = Literal["trec", "json", "csv", "tsv", "parquet", "ipc", "svmlight"]
+Negative: TypeAlias = Literal["unjudged", "keep"]
 TableFormat: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
 #: Number of bytes from which the format is recognized.
@@ -69,7 +57,7 @@ _START_BYTES = 1 << 16
 #: Formats by the ending of the name, without that of a compression.
 _ENDINGS: dict[str, TableFormat] = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson",
-    ".jsonl": "ndjson", **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "ipc"),
+    ".jsonl": "ndjson", **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
 }  # fmt: skip
 _COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
@@ -97,7 +85,7 @@ class Start(NamedTuple):
         known = [
             (number, line.strip()) for number, line in enumerate(lines, 1)
             if (start := line.strip())
-            and not (start.startswith("#") and layout_of(start, kind, given) is None)
+            and not (start.startswith("#") and trec_lines.layout_of(start, kind, given) is None)
         ]  # fmt: skip
         number = next((number for number, _ in known), 1)
         return cls(file, kind, content, [line for _, line in known], number, given)
@@ -115,7 +103,7 @@ class Start(NamedTuple):
     @property
     def layout(self) -> tuple[str, ...] | None:
         """The roles of the fields of a TREC file, or None for another format."""
-        return layout_of(self.line, self.kind, self.given)
+        return trec_lines.layout_of(self.line, self.kind, self.given)
 
     def format(self) -> Format | None:
         """Return the format, or None if it is unknown."""
@@ -137,14 +125,14 @@ class _Format(NamedTuple):
 #: The formats in the order in which they are tried.
 _FORMATS: dict[Format, _Format] = {
     "parquet": _Format("Parquet", lambda start: start.content.startswith(b"PAR1")),
-    "ipc": _Format("Arrow", lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM))),
+    "ipc": _Format("Arrow", lambda start: start.content.startswith(b"ARROW1")),
     "json": _Format(
         "JSON or JSON lines: records, or mappings from queries to documents",
         lambda start: start.line.startswith(("{", "[")),
     ),
     "svmlight": _Format(
         "SVMlight with qid, or with a file NAME.query",
-        lambda start: start.kind == "judgments" and is_svmlight(start.line, start.file),
+        lambda start: start.kind == "judgments" and trec_lines.is_svmlight(start.line, start.file),
     ),
     "trec": _Format(
         "TREC or MS MARCO: fields separated by spaces or tabs",
@@ -176,7 +164,7 @@ def scan_table(
         raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
     files = [file for path in paths for file in text_files(path)]
     if form == "ipc":
-        return scan_ipc(files)
+        return pl.scan_ipc(files, glob=False)
     if form == "ndjson":  # unlike other functions, Polars' function expands patterns in all names
         names = [file if "://" in file else escape(file) for file in files]
         try:
@@ -213,7 +201,7 @@ def _table_format(path: str) -> TableFormat:
         return cast("TableFormat", form)
     if start.line.startswith("{"):
         return "ndjson"
-    is_other = layout_of(start.line, "judgments") or start.line.startswith("[")
+    is_other = trec_lines.layout_of(start.line, "judgments") or start.line.startswith("[")
     if not is_other and ("\t" in start.line or "," in start.line):
         return "tsv" if "\t" in start.line else "csv"
     raise ArgumentError(
@@ -234,7 +222,7 @@ def _read_file(
     if form == "trec":
         return _read_trec(file, kind, given, options)
     if form == "svmlight":
-        return read_svmlight(file, given)
+        return trec_lines.read_svmlight(file, given)
     name = origin(file)
     if form == "json":
         return read_records(json_records(file, kind, given), kind, name, given)
@@ -245,16 +233,22 @@ def _read_file(
 
 def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, Any]) -> ReadFile:
     lines: Sequence[str] = []
-    layout = LAYOUTS[kind][0]
+    layout = trec_lines.LAYOUTS[kind][0]
     if "://" not in file:
         start = Start.of(file, kind, given)
         lines, known = start.lines, start.layout
         if known is None and lines:
-            columns = malformed_layout(start.line, kind) or layout
+            columns = trec_lines.malformed_layout(start.line, kind) or layout
             is_whole = kind == "judgments" and not options["fractional"]
-            raise malformed_line(start.line, start.place, kind, columns, is_whole=is_whole)
+            raise trec_lines.malformed_line(
+                start.line, start.place, kind, columns, is_whole=is_whole
+            )
         layout = known or layout
-    found = read_run(file, layout, lines) if kind == "run" else read_qrels(file, layout, **options)
+    found = (
+        trec_lines.read_run(file, layout, lines)
+        if kind == "run"
+        else trec_lines.read_qrels(file, layout, **options)
+    )
     value = next(role for role in ("label", "score", "rank") if role in layout)
     roles = {role: f"{UNNAMED}{layout.index(role) + 1}" for role in ("query", "doc", value)}
     named = {role for role, name in given.items() if name is None or name in roles.values()}
@@ -585,7 +579,7 @@ def _with_runs(files: Sequence[tuple[str, ReadFile]]) -> list[pl.LazyFrame]:
                     "too; pass files with different runs"
                 )
             if n not in names and (n in shared or n not in known):
-                names[n] = stem(file.file)
+                names[n] = trec_lines.stem(file.file)
         taken = [*names.values(), *(run for n in known if n not in names for run in known[n])]
         for n, name in names.items():
             if taken.count(name) > 1:
@@ -711,9 +705,9 @@ def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     start = Start.of(file, kind, given)
     if (found := start.format()) is not None:
         return found
-    if malformed_layout(start.line, kind) is not None:
+    if trec_lines.malformed_layout(start.line, kind) is not None:
         return "trec"  # reading it raises the error
-    if advice := other_kind(start.line, kind):
+    if advice := trec_lines.other_kind(start.line, kind):
         raise SourceError(f"{start.place} is {short(start.line)}. {advice}")
     known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())
     what = "judgments" if kind == "judgments" else "results"

@@ -14,6 +14,7 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -34,8 +35,8 @@ _TEMPORARY_REMEDY = (
     "free space there, or set the environment variable TMPDIR to a folder on another disk"
 )
 
-#: Temporary files and folders of this process.
-_TEMPORARY: set[Path] = set()
+#: Temporary files and folders of this process; files with the thread and the output they become.
+_TEMPORARY: dict[Path, tuple[int, Path] | None] = {}
 
 
 @contextmanager
@@ -76,8 +77,8 @@ def new_file(
     Raises
     ------
     SourceError
-        If the file exists, or appears while the block runs; if it is an input; or if it cannot be
-        written.
+        If the file exists, or appears while the block runs; if it is an input, or another output
+        that is being written; or if it cannot be written.
     """
     name = os.fspath(path)
     check_path(name)
@@ -95,11 +96,14 @@ def new_file(
                 return
             target = _target(name)
             refuse_to_replace(name, inputs)
+            written = get_ident(), target
+            if written in _TEMPORARY.values():
+                raise SourceError(f"'{name}' is written twice; name different files")
             exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it")
             if target.exists() and not overwrite:
                 raise exists
             part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
-            _TEMPORARY.add(part)
+            _TEMPORARY[part] = written
             # Nobody else may read the content of a file that replaces a private one.
             mode = 0o600 if target.exists() else 0o666
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
@@ -268,14 +272,14 @@ def new_folder() -> Path:
         raise SourceError(
             f"cannot write temporary files{where}: {error.strerror}; {_TEMPORARY_REMEDY}"
         ) from error
-    _TEMPORARY.add(folder)
+    _TEMPORARY[folder] = None
     return folder
 
 
 def discard(path: Path) -> None:
     """Remove a temporary file or folder, unless it belongs to a parent process."""
     _remove(path)
-    _TEMPORARY.discard(path)
+    _TEMPORARY.pop(path, None)
 
 
 # At exit, because `finally` may not run: after Ctrl-C, Polars and Python each raise a

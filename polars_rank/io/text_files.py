@@ -22,7 +22,7 @@ from polars_rank.columns import IDS, RUNS
 from polars_rank.errors import SourceError, hint, number_of, short
 from polars_rank.frames.batches import reading_of
 from polars_rank.frames.stores import store_error
-from polars_rank.io.inputs import origin, readable
+from polars_rank.io.files import origin, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +34,6 @@ LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
 
 _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.String()})
 
-#: First bytes of Arrow streams.
-ARROW_STREAM = b"\xff\xff\xff\xff"
 #: Polars replaces bytes in names of columns that are not UTF-8 with this character.
 _NOT_UTF8 = "\ufffd"
 
@@ -43,6 +41,7 @@ _BOM = "\ufeff"  # byte order mark, which some editors write before the first li
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: Files that are not read, by their first bytes.
 _REFUSED = {
+    b"\xff\xff\xff\xff": "is an Arrow stream; write an Arrow file or Parquet",
     b"\xff\xfe": "is in UTF-16; save it as UTF-8",
     b"\xfe\xff": "is in UTF-16; save it as UTF-8",
     b"BZh": "is compressed with bzip2; decompress it first, or compress it with gzip",
@@ -65,7 +64,7 @@ def text_files(name: str) -> list[str]:
     ArgumentError
         If the path is empty.
     SourceError
-        If a file does not exist, is a directory, or is in UTF-16 or compressed with bzip2 or xz.
+        If a file does not exist, is a directory, or has a format that is not read.
     """
     name = readable(name)
     if "://" in name:
@@ -80,7 +79,7 @@ def text_files(name: str) -> list[str]:
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         raise SourceError(f"file {name!r} not found.{hint(path.name, siblings)}")
     for file in (file for file in files if Path(file).is_file()):
-        with reading(file):  # refuses UTF-16, bzip2 and xz
+        with reading(file):  # refuses some formats
             pass
     return [readable(file) for file in files]
 
@@ -277,14 +276,3 @@ def _invalid_csv(files: list[str], separator: str, error: Exception) -> SourceEr
                     f"{short(line)}; put fields with quotes in quotes, and double these"
                 )
     return SourceError(f"cannot read {', '.join(map(origin, files))} as CSV: {problem}")
-
-
-def scan_ipc(files: list[str]) -> pl.LazyFrame:
-    """Scan Arrow files, or read Arrow streams."""
-    starts = set()
-    for file in (file for file in files if "://" not in file):
-        with reading(file) as stream:
-            starts.add(stream.read(len(ARROW_STREAM)))
-    if starts == {ARROW_STREAM}:
-        return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
-    return pl.scan_ipc(files, glob=False)

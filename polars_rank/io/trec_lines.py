@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
@@ -15,7 +15,7 @@ from polars import col
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, RankError
 from polars_rank.io.fields import NO_FIELDS, UNNAMED, VALUE, Kind, is_number
-from polars_rank.io.inputs import origin
+from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
 from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank.io.fields import FieldNames
-
-Negative: TypeAlias = Literal["unjudged", "keep"]
 
 _FIELDS = OWN + "fields"
 #: The fields of a line, by kind of file. The first layout of a length that fits a line is used;

@@ -53,7 +53,6 @@ def written(write: Any, path: Path) -> bytes:
 FORMATS = {
     "parquet": LOG.write_parquet,
     "ipc": LOG.write_ipc,
-    "ipc stream": LOG.write_ipc_stream,
     "csv": LOG.write_csv,
     "tsv": lambda path: LOG.write_csv(path, separator="\t"),
     "ndjson": LOG.write_ndjson,
@@ -361,6 +360,13 @@ def test_other_compressions_are_refused(tmp_path: Path, packer: Any, ending: str
     assert (code, out) == (2, "")
     assert f"{log} is compressed with " in err
     assert "decompress it first" in err
+
+
+def test_arrow_streams_are_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.arrow"
+    LOG.write_ipc_stream(log)
+    code, _, err = run("evaluate", log, "-m", "rr")
+    assert (code, f"{log} is an Arrow stream; write an Arrow file or Parquet" in err) == (2, True)
 
 
 @pytest.mark.parametrize("ending", TEXTS)
