@@ -231,8 +231,12 @@ def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFra
     if options.get("hive_schema"):
         above = dict.fromkeys(files.above, pl.String)
         options["hive_schema"] = {**above, **options["hive_schema"]}
-    in_file = pl.scan_parquet(names[0], glob=False, hive_partitioning=False).collect_schema()
-    return pl.scan_parquet(names, **options).drop(files.above - {*in_file}, strict=False)
+    for name in sorted(files.above & {*_schema(names[0])}):
+        raise SourceError(
+            f"column {name!r} is in '{names[0]}', but Polars would read it from the folder "
+            f"'{name}=...' above; rename the folder, or set `hive_partitioning` to False"
+        )
+    return pl.scan_parquet(names, **options).drop(files.above, strict=False)
 
 
 def _files(path: str) -> list[str]:

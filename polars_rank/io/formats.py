@@ -37,9 +37,8 @@ from polars_rank.io.fields import (
     is_known,
     is_text,
 )
-from polars_rank.io.files import DAMAGE, damaged, find_files, origin, scan_files
+from polars_rank.io.files import DAMAGE, damaged, find_files, origin, readable, scan_files
 from polars_rank.io.json_files import json_records
-from polars_rank.io.outputs import check_path
 from polars_rank.io.records import ReadFile, read_records, read_table
 from polars_rank.io.text_files import Paths, reading, scan_csv, text_files
 
@@ -83,9 +82,9 @@ class Start(NamedTuple):
         lines = text.split("\n")
         lines = lines[:-1] if len(content) == _START_BYTES and len(lines) > 1 else lines
         known = [
-            (number, line.strip()) for number, line in enumerate(lines, 1)
-            if (start := line.strip())
-            and not (start.startswith("#") and trec_lines.layout_of(start, kind, given) is None)
+            (number, line) for number, line in enumerate(map(str.strip, lines), 1)
+            if line
+            and not (line.startswith("#") and trec_lines.layout_of(line, kind, given) is None)
         ]  # fmt: skip
         number = next((number for number, _ in known), 1)
         return cls(file, kind, content, [line for _, line in known], number, given)
@@ -667,12 +666,10 @@ def _guarded(table: pl.LazyFrame, file: str, form: Format) -> pl.LazyFrame:
 
 def _files(name: str, kind: Kind) -> list[str]:
     """Return the files of a name, which may be a folder of Parquet files or of a dataset."""
-    check_path(name)
-    # Unlike Path's, these functions accept unknown users and long names.
-    local = os.path.expanduser(name)  # noqa: PTH111
-    if "://" in name or not os.path.isdir(local):  # noqa: PTH112
+    name = readable(name)
+    folder = Path(name)
+    if "://" in name or not folder.is_dir():
         return text_files(name)
-    folder = Path(local)
     qrels = folder if folder.name == "qrels" else folder / "qrels"
     if kind == "judgments" and qrels.is_dir():
         endings = (".tsv", ".parquet", ".jsonl", ".txt", ".csv")
