@@ -299,7 +299,7 @@ def read_corpus(given: Any) -> pl.DataFrame:
                 pl.read_json(name) if name.lower().endswith(".json")
                 else scan_table([name], None, lambda _: True).collect()
             )  # fmt: skip
-        except (OSError, pl.exceptions.PolarsError) as error:
+        except (OSError, SourceError, pl.exceptions.PolarsError) as error:
             raise SourceError(f"cannot read the corpus '{name}': {error}") from error
     else:
         table = lazy(given, "corpus").collect()

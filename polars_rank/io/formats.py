@@ -702,6 +702,8 @@ def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     start = Start.of(file, kind, given)
     if (found := start.format()) is not None:
         return found
+    if "\r" in start.line:
+        raise SourceError(f"{start.place} has a carriage return; end lines with LF or CRLF")
     if trec_lines.malformed_layout(start.line, kind) is not None:
         return "trec"  # reading it raises the error
     if advice := trec_lines.other_kind(start.line, kind):

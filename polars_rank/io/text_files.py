@@ -112,6 +112,9 @@ def scan_lines(file: str) -> pl.LazyFrame:
 
 def _lines(file: str) -> Iterator[pl.DataFrame]:
     """Yield the lines of a file, or of the files of a pattern in an object store, in batches."""
+    if "://" not in file:
+        with reading(file):  # refuses some formats
+            pass
     counts: dict[str, int] = {}  # lines by file
     plan = pl.scan_lines(file, name=LINE, include_file_paths=PATH, glob="://" in file)
     try:
