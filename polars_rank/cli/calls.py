@@ -23,13 +23,14 @@ from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.fields import Kind as FileKind
 from polars_rank.io.fields import check_found, checked_fields, fields_of
-from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
+from polars_rank.io.formats import read_judgment_files, read_run_files, scan_table, table_format
 from polars_rank.io.parquet import scanned_log
 
 if TYPE_CHECKING:
     import click
 
     from polars_rank.cli.commands import Command
+    from polars_rank.io.formats import Reading, TableFormat
 
 #: Options that name input files.
 _FILES = ("logs", "run_file", "values", "judgments", "gold", "per_query")
@@ -118,11 +119,12 @@ class Call:
         """The column of the run, or None if there is none; the default may be missing."""
         return self.given.get("run", RUN)
 
-    def table(self, name: str, kind: sources.Kind | None = None) -> pl.LazyFrame:
+    def table(self, name: str, kind: TableFormat | None = None) -> pl.LazyFrame:
         """Scan the table of an option; text files have no types, so columns of ids are text."""
         several = (str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS")
         ids = {*chain.from_iterable(map(self.names, ("query", "doc", "run", *several)))}
-        return sources.scan_table(self.copies[name], kind, self._differing, ids)
+        paths = sources.expand(self.copies[name])
+        return scan_table(paths, kind, ids.__contains__, self._differing)
 
     @property
     def _differing(self) -> dict[str, str]:
@@ -181,15 +183,15 @@ class Call:
         is_log = "run_file" not in self.given
         return self.table("logs", kind) if is_log else self.files_read["run"].table
 
-    def _checked(self) -> sources.Kind:
+    def _checked(self) -> TableFormat:
         """Return the format of the files; raise if a file is missing."""
         logs, results = self.given.get("logs", ()), self.given.get("run_file", ())
         if logs and results:
             misused("--run-file has results, instead of a log; give one of the two")
         if not logs and not results:
             misused("missing argument LOG, or results with --run-file")
-        named: sources.Kind | None = self.given.get("input_format") if logs else "trec"
-        kind = named or sources.kind_of(self.copies["logs"])
+        named: TableFormat | None = self.given.get("input_format") if logs else "trec"
+        kind = named or table_format(sources.expand(self.copies["logs"]))
         has_metrics = {"metric", "metrics"} & {*parameters_of(self.command.function)}
         needs_labels = self.command.reads != "runs" or has_metrics
         if kind == "trec" and "judgments" not in self.given and needs_labels:

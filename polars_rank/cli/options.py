@@ -24,10 +24,10 @@ import click
 
 from polars_rank._params import OPTIONS, number_in
 from polars_rank.cli import writing
-from polars_rank.cli.sources import Kind as InputFormat
 from polars_rank.conventions import Conventions, Definitions, Duplicates, named
 from polars_rank.errors import ArgumentError
 from polars_rank.io.files import read_toml
+from polars_rank.io.formats import TableFormat
 from polars_rank.metrics.names import split
 
 #: Panels of the help in their order, after the options without a panel.
@@ -298,7 +298,7 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
     "run_file": (INPUT, _FILES, "Results, instead of LOG: TREC, JSON, CSV, Parquet and others."),
     "verbose": (INPUT, _FLAG, "Show what was read from which field of judgments and results."),
-    "input_format": (INPUT, _choices(get_args(InputFormat)), "Input format (default: by content)."),
+    "input_format": (INPUT, _choices(get_args(TableFormat)), "Input format (default: by content)."),
     "missing_columns": (INPUT, _INSERT, "What to do if a Parquet file lacks columns.", "raise"),
     "extra_columns": (INPUT, _IGNORE, "What to do if a Parquet file has more columns.", "raise"),
     "progress": (OUTPUT, _FLAG, "Show progress bars in a terminal.", True),

@@ -18,7 +18,7 @@ from polars_rank._polars import files
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import missing_extra, recorded_warnings, warn
 from polars_rank.frames.tables import lazy
-from polars_rank.io.inputs import first_names
+from polars_rank.io.files import first_names
 from polars_rank.io.outputs import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
 from polars_rank.plot.run_styles import BRIGHTER
