@@ -247,7 +247,7 @@ class _Given(NamedTuple):
     def _retrieved(
         self, run: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
     ) -> pl.LazyFrame:
-        """Return lists, named like `ranks`, of the retrieved documents of each query in rank order."""
+        """Return the retrieved documents of each query in rank order, as lists like `ranks`."""
         roles = {"query": query, "doc": self.doc, "score": score, "label": None}
         remedy = duplicates_remedy("`query`")
         log = Log.find(run, roles, ordering=Ordering(self.ties), remedy=remedy)

@@ -204,8 +204,7 @@ def _robustness_text(evidence: Evidence, question: Question, comparison: RunPair
     if table is None:
         return None
     rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(comparison.run)))
-    result, *labels = rows.item(0, "headline").split("; the labels", 1)
-    word, _, reasons = result.partition(": ")
+    word, _, reasons = rows.item(0, "headline").partition(": ")
     rows = rows.drop_nulls("changes")
     choices = pl.col("choice").replace(_WORDS).unique(maintain_order=True)
     changed, every = (
@@ -213,13 +212,12 @@ def _robustness_text(evidence: Evidence, question: Question, comparison: RunPair
         for part in (rows.filter("changes"), rows[1:])
     )
     others = number_of(rows.height - 1, "other choice")
-    sentence = {
+    return {
         "broken": f"A run looks broken: {reasons}.",
         "depends on": f"The verdict depends on {changed} ({others} tried).",
         "holds": f"The verdict holds with {others} of {every}.",
         "unclear": f"The verdict remains unclear with {others} of {every}.",
     }[word]
-    return " ".join([sentence, *(f"The labels{each}." for each in labels)])
 
 
 def _unjudged_reason(evidence: Evidence, question: Question, first: RunPair | None) -> str | None:

@@ -12,7 +12,6 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from diagnostics.test_robustness import few_unjudged
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import named
 from polars_rank.reporting.csv_links import csv_link
@@ -342,11 +341,6 @@ def test_one_line_says_whether_the_verdict_holds(tmp_path):
     countries = log.with_columns(pl.col("country").replace("DE", None))
     page = read(countries, tmp_path, "ndcg@10", baseline="bm25", by="country")
     assert "The verdict holds with 8 other choices of ties, unjudged documents" in page.text
-    # The labels of a few unjudged documents could reverse the verdict.
-    page = read(few_unjudged(7), tmp_path, "p@1", baseline="bm25")
-    assert (
-        "The verdict holds with 1 other choice of outliers. The labels of 8 unjudged" in page.text
-    )
     # Without a baseline, broken runs are found, too.
     with pytest.warns(pr.errors.RankWarning, match="looks broken .constant scores"):
         page = read(log.with_columns(score * 0), tmp_path, "ndcg@10")
@@ -473,15 +467,12 @@ def test_shown_columns_of_queries_and_documents_and_links(log, lists, tmp_path):
 
 
 @without_charts
-def test_parts_say_how_many_queries_tie(log, tmp_path):
+def test_parts_say_how_many_queries_changed(log, tmp_path):
     page = read(log, tmp_path, "p@1", baseline="bm25")
     compared = pr.compare(pr.per_query(log, "p@1", by="run"), baseline="bm25")
     wins, losses = compared.select("wins", "losses").row(0)
-    # Differences of p@1 are 1 or -1, so that all others tie.
-    assert (
-        f"5 of {losses} queries with a loss; {losses - 5} more tie with the last one." in page.text
-    )
-    assert f"5 of {wins} queries with a gain; {wins - 5} more tie with the last one." in page.text
+    assert f"5 of {losses} queries with a loss." in page.text
+    assert f"5 of {wins} queries with a gain." in page.text
 
 
 @without_charts
