@@ -193,7 +193,7 @@ class _Given(NamedTuple):
         types = key_types(schema_of(a), schema_of(b), [*keys, self.doc], ("`a`", "`b`"))
         left = self._retrieved(cast_keys(a, types), LEFT, keys, first.score)
         right = self._retrieved(cast_keys(b, types), RIGHT, keys, second.score)
-        return self._of_pairs(left, right, keys, self.values).sort(keys)
+        return _of_pairs(left, right, keys, self.values).sort(keys)
 
     def of_runs(
         self, log: pl.LazyFrame, baseline: Any, run: str, by: Names | None, query: Names,
@@ -215,7 +215,7 @@ class _Given(NamedTuple):
         runs = log.filter(~of_baseline).select(run).unique()
         is_paired = ((LEFT.count() > 0) & (RIGHT.count() > 0)).alias(_PAIRED)
         of_each = base.join(runs, how="cross")
-        both = self._of_pairs(others, of_each, rankings, [*self.values, is_paired])
+        both = _of_pairs(others, of_each, rankings, [*self.values, is_paired])
         counted = pl.col(_PAIRED)
         values = [
             counted.sum().alias("queries"),
@@ -224,25 +224,6 @@ class _Given(NamedTuple):
         ]
         result = grouped(both, [*groups, run], values)
         return with_known_baseline(result, log, run, schema[run], baseline)
-
-    def _of_pairs(
-        self,
-        left: pl.LazyFrame,
-        right: pl.LazyFrame,
-        keys: Sequence[str],
-        values: Sequence[pl.Expr],
-    ) -> pl.LazyFrame:
-        """Return values of each ranking in either result of `_retrieved`.
-
-        The values are aggregations of `LEFT` and `RIGHT`.
-        """
-
-        def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
-            first, second = (_documents(batch, keys, side) for side in (LEFT, RIGHT))
-            documents = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
-            return documents.group_by(keys).agg(values)
-
-        return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
 
     def _retrieved(
         self, run: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
@@ -258,15 +239,26 @@ class _Given(NamedTuple):
         return table if log.keys.number is not None else table.set_sorted([*query])
 
 
-def _documents(batch: pl.LazyFrame, keys: Sequence[str], side: pl.Expr) -> pl.LazyFrame:
-    """Return the documents of a run with their ranks.
+def _of_pairs(
+    left: pl.LazyFrame, right: pl.LazyFrame, keys: Sequence[str], values: Sequence[pl.Expr]
+) -> pl.LazyFrame:
+    """Return values of each ranking in either result of `_retrieved`.
 
-    A ranking without documents has a row without a document.
+    The values are aggregations of `LEFT` and `RIGHT`.
     """
-    ranks = pl.int_ranges(1, side.list.len() + 1, dtype=pl.UInt32)
-    name = side.meta.output_name()
-    lists = batch.select(*keys, side.alias(DOC), ranks.alias(name))
-    return lists.explode(DOC, name, empty_as_null=True)
+
+    def documents(batch: pl.LazyFrame, side: pl.Expr) -> pl.LazyFrame:
+        """Return the documents of a run with their ranks; a row without one if there are none."""
+        name = side.meta.output_name()
+        ranks = pl.int_ranges(1, side.list.len() + 1, dtype=pl.UInt32).alias(name)
+        return batch.select(*keys, side.alias(DOC), ranks).explode(DOC, name, empty_as_null=True)
+
+    def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
+        first, second = (documents(batch, side) for side in (LEFT, RIGHT))
+        both = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
+        return both.group_by(keys).agg(values)
+
+    return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
 
 
 def _values_of_top(k: int | None) -> dict[str, pl.Expr]:

@@ -220,7 +220,7 @@ def write_report(
         messages = _one_of_each_kind(recorded)
         for message in messages:
             warn(str(message), type(message))
-        content["alerts"] = [*map(str, messages), *content["alerts"]]
+        content["alerts"] = [*map(str, messages)]
         content["files"] = [*source] or first_names(files(rows))
         compared = "" if question.baseline is None else f": comparison with {question.baseline}"
         content["title"] = title or f"Ranking report{compared}"

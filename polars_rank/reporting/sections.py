@@ -29,7 +29,7 @@ from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.evidence import JUDGED, number_of_clusters, ranked
 from polars_rank.reporting.page_formats import count, listed, percent, text, whole_text
-from polars_rank.reporting.question import DEFINED, names_of
+from polars_rank.reporting.question import names_of
 from polars_rank.stats.verdict_files import WORST_FIRST, failing
 
 if TYPE_CHECKING:
@@ -154,18 +154,16 @@ def headline_context(evidence: Evidence, question: Question) -> dict[str, Any]:
         else:
             comparisons.sort(key=lambda each: each.row["difference"] or 0.0, reverse=not lower)
     first = comparisons[0] if comparisons else None
-    reason = _unjudged_reason(evidence, question, first)
     return {
         "headline": {
             "metric": metric, "lower": lower, "direction": direction_note(question.first),
             # The number of comparisons for which p-values and intervals are corrected.
             "tests": tests, "comparison": first, "others": comparisons[1:], "means": means,
         },
-        "unjudged_reason": reason,
+        "unjudged_reason": _unjudged_reason(evidence, question, first),
         "sample": _sample(evidence, question, first, means),
         "but": [] if first is None else _contradictions(evidence, question, first),
         "robustness": None if first is None else _robustness_text(evidence, question, first),
-        "alerts": [] if first is None or reason else [*_alerts(evidence, question, first)],
     }  # fmt: skip
 
 
@@ -243,23 +241,6 @@ def _unjudged_reason(evidence: Evidence, question: Question, first: RunPair | No
         "the rankings. Judge these documents, or use a metric for incomplete judgments, such as "
         "bpref."
     )
-
-
-def _alerts(evidence: Evidence, question: Question, comparison: RunPair) -> Iterator[str]:
-    """Yield a warning if the metric is undefined for queries in one of the two runs only."""
-    metric = output_name(question.first)
-    if comparison.row["low"] is None:
-        return
-    undefined = pl.col(DEFINED + metric).is_null().sum()
-    pairs = question.of_runs(evidence.values, comparison.runs).group_by(question.queries)
-    in_one = pairs.agg(one=(pl.len() == 2) & (undefined == 1)).select(pl.col("one").sum())
-    if ones := int(collected(in_one).item()):
-        rule = question.conventions.counts_as(question.first)
-        yield (
-            f"{metric} is undefined for {number_of(ones, 'query', 'queries')} "
-            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, where "
-            f'`undefined` is "{rule}"; this result may depend on it.'
-        )
 
 
 def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
