@@ -143,7 +143,6 @@ class Measures:
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
-    baseline: Baseline
     metrics: list[str]
     #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
     pairs: pl.DataFrame
@@ -160,7 +159,7 @@ class Change:
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
+        return None if pairs.is_empty() or not metrics else cls(metrics, pairs)
 
     def _values(self, *, before: bool) -> pl.DataFrame:
         values = (col(name + BEFORE * before).alias(name) for name in self.metrics)

@@ -307,10 +307,13 @@ def _contradictions(evidence: Evidence, question: Question, comparison: RunPair)
     These are significant differences of the same runs in the other direction, or in any direction
     if the headline is undecided.
     """
+    run, others = str(question.run), {"better", "worse"} - {comparison.verdict}
     found: dict[tuple[str, str], list[str]] = {}
-    for part, row in _differences(evidence, question, comparison):
-        if row["verdict"] in ("better", "worse") and row["verdict"] != comparison.verdict:
-            found.setdefault((row["verdict"], part), []).append(row["metric"])
+    for table in (evidence.comparison, evidence.groups, evidence.slices):
+        for row in [] if table is None else table.rows(named=True):
+            runs = [row[run], row.get("baseline", comparison.other)]
+            if runs == comparison.runs and row.get("verdict") in others:
+                found.setdefault((row["verdict"], _part(row, question)), []).append(row["metric"])
     parts: dict[tuple[str, str], list[str]] = {}
     for (verdict, part), metrics in found.items():
         # If a metric is worse over all queries, its parts say no more.
@@ -324,24 +327,11 @@ def _contradictions(evidence: Evidence, question: Question, comparison: RunPair)
     ]
 
 
-def _differences(
-    evidence: Evidence, question: Question, comparison: RunPair
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield other differences of the two runs of the headline, with a name for some queries."""
-    run, first = str(question.run), output_name(question.first)
-    compared = evidence.comparison
-    for row in [] if compared is None else compared.rows(named=True):
-        runs = row[run], row["baseline"]
-        if runs == (comparison.run, comparison.other) and row["metric"] != first:
-            yield "", row
-    if question.baseline is None:
-        return
-    for row in [] if evidence.groups is None else evidence.groups.rows(named=True):
-        if row[run] == comparison.run and row["difference"] is not None:
-            yield ", ".join(f"{name}={text(row[name])}" for name in question.by), row
-    for row in [] if evidence.slices is None else evidence.slices.rows(named=True):
-        if row[run] == comparison.run:
-            yield f"{row['slice']}={text(row['value'])}", row
+def _part(row: Mapping[str, Any], question: Question) -> str:
+    """Return the slice or the group of a row; empty for all queries."""
+    if "slice" in row:
+        return f"{row['slice']}={text(row['value'])}"
+    return ", ".join(f"{name}={text(row[name])}" for name in question.by if name in row)
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
