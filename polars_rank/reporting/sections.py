@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import platform
 from collections import Counter
-from dataclasses import fields
 from importlib.metadata import version
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
-from polars_rank.errors import number_of, short
+from polars_rank.conventions import POLARS_RANK, preset_of
+from polars_rank.errors import number_of
 from polars_rank.explanation import explain
 from polars_rank.frames.tables import collected
 from polars_rank.metrics import incomplete_judgments
@@ -510,30 +509,19 @@ def _method(question: Question) -> dict[str, Any]:
     by, cluster = tuple(question.by), tuple(question.cluster)
     weight = () if question.weight is None else (question.weight,)
     roles = {**question.columns.roles, "by": by, "weight": weight, "cluster": cluster}
+    conventions, name = question.conventions, question.conventions.name
+    is_changed = conventions != (preset_of(name) or POLARS_RANK)
     return {
         "roles": [
             (role, "(an expression)" if named[0].startswith(OWN) else ", ".join(named))
             for role, named in roles.items()
             if named
         ],
-        "conventions": _conventions(question.conventions),
+        "conventions": f"{name}, with changes" if is_changed else name,
         "explained": [*_definitions(question)],
         "versions": {each: version(each) for each in _PACKAGES}
         | {"Python": platform.python_version()},
     }
-
-
-def _conventions(conventions: Conventions) -> str:
-    """Return the name of conventions, and how they differ from the preset with this name."""
-    name = conventions.name
-    preset = preset_of(name) or POLARS_RANK
-    changes = [
-        f"{each.name}={short(getattr(conventions, each.name))}"
-        for each in fields(conventions)
-        if each.name != "name" and getattr(conventions, each.name) != getattr(preset, each.name)
-    ]
-    named = f"{name} defaults" if name == POLARS_RANK.name else name
-    return f"{named}, with {', '.join(changes)}" if changes else named
 
 
 def _definitions(question: Question) -> Iterator[Row]:

@@ -861,7 +861,7 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     assert "tied documents were ordered by document id, descending" in page.text
     twice = pl.concat([log, log.head(7)])
     page = read(twice, tmp_path, "ap", conventions=pr.Conventions(duplicates="max"))
-    assert "Conventions polars_rank defaults, with duplicates='max'" in page.text
+    assert "Conventions polars_rank, with changes" in page.text
     assert (
         f"7 of {log.height + 7:,} rows had a document that was already in the ranking; of such rows, "
         "the one with the highest score was kept."
