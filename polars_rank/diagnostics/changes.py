@@ -253,10 +253,7 @@ def _with_documents(
 
 @framed
 def headroom(
-    frame: pl.LazyFrame,
-    /,
-    metrics: Metrics,
-    **options: Unpack[EvaluateOptions],
+    frame: pl.LazyFrame, /, metrics: Metrics, **options: Unpack[EvaluateOptions]
 ) -> pl.LazyFrame:
     """Compute how much of a metric is lost by the order of documents, and how much by retrieval.
 

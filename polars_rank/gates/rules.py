@@ -173,8 +173,8 @@ class Rule:
         is_share = self.column == "relative_difference"  # of a mean that may be 0
         if is_unknown and kind != BOUND and not is_share:
             return "fail", "the value is null"
-        ends = self.interval(row)
-        kept = set() if None in ends else {_COMPARED[self.sign](end, self.bound) for end in ends}
+        ends = [each for each in self.interval(row) if each is not None]
+        kept = {_COMPARED[self.sign](each, self.bound) for each in ends if len(ends) == 2}
         is_guard = self.is_guard or (row.get("slice") is not None and not self.where)
         verdict = "pass" if is_guard else "undecided"
         if len(kept) == 1:

@@ -388,11 +388,7 @@ def _height(rows: int, height: float) -> float:
 
 @public
 def leaderboard(
-    table: Any,
-    metric: str | Metric | None = None,
-    *,
-    kind: BoardKind = "means",
-    run: str = "run",
+    table: Any, metric: str | Metric | None = None, *, kind: BoardKind = "means", run: str = "run"
 ) -> alt.LayerChart:
     """Draw a leaderboard: means or ranks of runs with intervals, best first.
 

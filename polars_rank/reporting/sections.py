@@ -248,21 +248,14 @@ def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     Rows may be unjudged, tied or duplicate.
     """
     contents, conventions = evidence.contents, question.conventions
-    lengths, compared = contents.get_column("rankings"), evidence.comparison
-    missing: Any = None if compared is None else compared.get_column("missing").max()
-    if missing:
+    compared, lengths = evidence.comparison, contents.get_column("rankings")
+    has_missing = compared is not None and compared.get_column("missing").max()
+    if has_missing or (question.run is not None and lengths.n_unique() > 1):
         yield (
-            f"Runs were evaluated on different queries (up to {count(missing)} missing in one of "
-            "two runs). Comparisons use the queries of both runs, means all queries of each run."
+            "Runs were evaluated on different queries. Comparisons use the queries of both runs, "
+            "means all queries of each run."
         )
-    elif question.run is not None and lengths.n_unique() > 1:
-        yield (
-            f"Runs were evaluated on different queries: they have {count(min(lengths))} to "
-            f"{count(max(lengths))} rankings."
-        )
-    totals = contents.select(
-        "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
-    ).sum().row(0, named=True)  # fmt: skip
+    totals = contents.select("unjudged", "not_retrieved", "rows").sum().row(0, named=True)
     if totals["unjudged"]:
         is_removed = conventions.unjudged == "removed"
         share = percent(totals["unjudged"] / (totals["rows"] - totals["not_retrieved"]))
@@ -283,14 +276,6 @@ def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
             f"{' in the run with the most ties' if contents.height > 1 else ''}; tied "
             f"documents were ordered {_TIES[rule]}."
         )
-    texts = {
-        "barren_rankings": "no relevant document; most metrics are then undefined (see Method)",
-        "unretrieved_rankings": "no retrieved document",
-    }
-    for name, what in texts.items():
-        if some := totals[name]:
-            share = f"{count(some)} of {number_of(totals['rankings'], 'ranking')}"
-            yield f"{share} {'has' if some == 1 else 'have'} {what}."
     if duplicates := sum(contents.get_column("repeated")) if "repeated" in contents.columns else 0:
         is_first = conventions.of(question.first).duplicates == "first"
         yield (
