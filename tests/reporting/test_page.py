@@ -526,10 +526,9 @@ def test_means_and_wins_are_of_values_as_evaluate_counts_them(tmp_path, conventi
 
 
 @without_charts
-def test_notebooks_show_a_link(log, tmp_path):
-    path = pr.report(log, "ap", path=tmp_path / "my report.html")
+def test_the_result_is_the_path_of_the_file(log, tmp_path):
+    path = pr.report(log, "ap", path=str(tmp_path / "my report.html"))
     assert path == tmp_path / "my report.html"
-    assert path._repr_html_().startswith(f'<a href="{tmp_path.as_posix()}/my%20report.html"')
 
 
 @without_charts
