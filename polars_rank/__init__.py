@@ -59,7 +59,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from polars_rank.frames.engines import ENGINES, Engine
+from polars_rank.frames.engines import ENGINES
 
 __version__ = "0.1.0"
 
@@ -116,6 +116,6 @@ def _ranking(frame: Any) -> Any:
     return import_module("polars_rank.namespace").Ranking(frame)
 
 
-ENGINES["pyspark.sql"] = lambda: cast("Engine", import_module("polars_rank.spark"))
+ENGINES["pyspark.sql"] = lambda: import_module("polars_rank.spark")
 pl.api.register_dataframe_namespace("ranking")(cast("type[Any]", _ranking))
 pl.api.register_lazyframe_namespace("ranking")(cast("type[Any]", _ranking))
