@@ -292,7 +292,7 @@ class Call:
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
         given, frame, writes = self.given, result.lazy(), self.command.writes
         if writes == "parquet" and given.get("progress", True):
-            frame = bars.watch(frame)
+            frame = bars.watcher()(frame)
         wide, hides = given.get("wide", False), "output" not in given and sys.stdout.isatty()
         is_narrow = (hides or self.command.folds) and not wide
         most = shutil.get_terminal_size().columns if is_narrow else None
