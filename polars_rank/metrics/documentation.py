@@ -119,11 +119,5 @@ def described(build: Any) -> DocstringParts:
     return DocstringParts(definition, formula, letters, parameters, _line(values), _line(source))
 
 
-def displayed(formula: str) -> str:
-    """Return a formula as a block of Markdown."""
-    # After a bracket, Markdown may read an underscore before another character as emphasis.
-    return re.sub(r"(?<=[})])_(?=\S)", "_ ", f"$$\n{formula}\n$$")
-
-
 def _line(text: str) -> str:
     return " ".join(text.split())
