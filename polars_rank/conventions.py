@@ -533,6 +533,14 @@ NDEVAL = _preset(
     query_set="both", parameters=_NDEVAL_NORM,
 )  # fmt: skip
 
+_TIES_OF_IR_MEASURES = {
+    "doc_ascending": ("reciprocal_rank@k", "judged", "compat", *_OF_NDEVAL),
+    "input": (
+        *("rbp", "bpm", "sdcg", "nerr8", "nerr9", "nerr10", "nerr11", "inst", "insq"),
+        "pair_accuracy",
+    ),
+}
+
 #: ir_measures with its default providers, which order tied documents differently.
 IR_MEASURES = _preset(
     name="ir_measures", ties="doc", text_ids=True, undefined={"nnrbp": "null"}, query_set="judged",
@@ -541,15 +549,8 @@ IR_MEASURES = _preset(
     exceptions={
         "err": {"float32_scores": False},
         **{
-            name: {"ties": "doc_ascending", "float32_scores": False}
-            for name in ("reciprocal_rank@k", "judged", "compat", *_OF_NDEVAL)
-        },
-        **{
-            name: {"ties": "input", "float32_scores": False}
-            for name in (
-                *("rbp", "bpm", "sdcg", "nerr8", "nerr9", "nerr10", "nerr11", "inst", "insq"),
-                "pair_accuracy",
-            )
+            name: {"ties": ties, "float32_scores": False}
+            for ties, names in _TIES_OF_IR_MEASURES.items() for name in names
         },
     },
 )  # fmt: skip
@@ -563,9 +564,7 @@ RANX = _preset(
 SKLEARN = _preset(
     name="scikit-learn", ties="expected",
     undefined={
-        "label_ranking_average_precision": "one",
-        "roc_auc": "null",
-        "partial_auc": "null",
+        "label_ranking_average_precision": "one", "roc_auc": "null", "partial_auc": "null",
         **dict.fromkeys(("pr_auc", "coverage_error", "label_ranking_loss", "mcc"), "zero"),
     },
 )  # fmt: skip
@@ -604,9 +603,7 @@ _OF_BINARY = {"gain": "binary", "precision.irrelevant": "null"}
 RECTOOLS = _preset(
     name="RecTools", ties="input", undefined="skip",
     parameters={
-        **_OF_BINARY,
-        "ndcg.ideal": "full",
-        "novelty.unknown": "max",
+        **_OF_BINARY, "ndcg.ideal": "full", "novelty.unknown": "max",
         "intra_list_diversity.single": 0.0,
     },
 )  # fmt: skip
@@ -616,11 +613,8 @@ RECTOOLS = _preset(
 REPLAY = _preset(
     name="RePlay", ties="doc", undefined="skip",
     parameters={
-        **_OF_BINARY,
-        "average_precision.norm": "min",
-        "surprisal.unknown": "max",
-        "surprisal.depth": "k",
-        "unexpectedness.depth": "k",
+        **_OF_BINARY, "average_precision.norm": "min", "surprisal.unknown": "max",
+        "surprisal.depth": "k", "unexpectedness.depth": "k",
     },
 )  # fmt: skip
 
@@ -629,14 +623,9 @@ REPLAY = _preset(
 LENSKIT = _preset(
     name="LensKit", ties="input", undefined="skip",
     parameters={
-        "gain": "binary",
-        "discount": jarvelin(2),
-        "average_precision.norm": "retrieved",
-        "dcg.irrelevant": "null",
-        "rbp.irrelevant": "null",
-        "intra_list_diversity.single": 0.0,
-        "precision.depth": "retrieved",
-        "rbp.p": 0.85,
+        "gain": "binary", "discount": jarvelin(2), "average_precision.norm": "retrieved",
+        "dcg.irrelevant": "null", "rbp.irrelevant": "null", "intra_list_diversity.single": 0.0,
+        "precision.depth": "retrieved", "rbp.p": 0.85,
     },
 )  # fmt: skip
 
@@ -645,11 +634,8 @@ LENSKIT = _preset(
 EVIDENTLY = _preset(
     name="Evidently", ties="input", undefined="skip", query_set="retrieved",
     parameters={
-        "ndcg.ideal": "retrieved",
-        "precision.depth": "retrieved",
-        "precision.irrelevant": "null",
-        "novelty.unknown": "skip",
-        "popularity.unknown": "skip",
+        "ndcg.ideal": "retrieved", "precision.depth": "retrieved", "precision.irrelevant": "null",
+        "novelty.unknown": "skip", "popularity.unknown": "skip",
     },
 )  # fmt: skip
 
@@ -668,11 +654,8 @@ SENTENCE_TRANSFORMERS = _preset(
 
 #: Retrieval tasks of MTEB, by pytrec_eval; MRR compares scores with 64 bits.
 MTEB = _preset(
-    **{
-        **vars(TREC_EVAL_9),
-        "name": "MTEB",
-        "exceptions": {"reciprocal_rank": {"float32_scores": False}},
-    }
+    **vars(TREC_EVAL_9)
+    | {"name": "MTEB", "exceptions": {"reciprocal_rank": {"float32_scores": False}}}
 )
 
 #: The evaluator of pyvespa, which keeps the order of hits and counts only queries with a relevant
@@ -687,10 +670,7 @@ VESPA = _preset(
 QUEPID = _preset(
     name="Quepid", ties="input", query_set="both", undefined={"average_precision": "skip"},
     parameters={
-        "gain": "exp2",
-        "cg.gain": "linear",
-        "ndcg.ideal": "all",
-        "precision.depth": "retrieved",
+        "gain": "exp2", "cg.gain": "linear", "ndcg.ideal": "all", "precision.depth": "retrieved",
         "err.max_grade": 3,
     },
 )  # fmt: skip
