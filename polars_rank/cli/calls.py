@@ -72,8 +72,8 @@ class Call:
             self._name_fields()
         ctx.obj = self
         output: Any = self.given.get("output")
-        if command.writes == "parquet":
-            writing.require_parquet(output)
+        if command.writes == "parquet" and output.suffix.lower() not in ("", ".parquet", ".pq"):
+            misused(f"the output is Parquet and must end in .parquet; found '{output}'")
         sources.refuse_to_replace(output, self.files)
 
     def _name_fields(self) -> None:

@@ -43,12 +43,6 @@ def choose(form: Format | None, output: Path | None) -> Format:
     return _ENDINGS[ending]
 
 
-def require_parquet(output: Path) -> None:
-    """Raise `ArgumentError` for a Parquet file with the ending of another format."""
-    if output.suffix.lower() not in ("", ".parquet", ".pq"):
-        raise ArgumentError(f"the output is Parquet and must end in .parquet; found '{output}'")
-
-
 def put(
     result: pl.LazyFrame, form: Format, output: Path | None, *, overwrite: bool,
     keep_formulas: bool, texts: Mapping[Format, Callable[[pl.DataFrame], str]],
