@@ -310,7 +310,7 @@ class Conventions:
         return metric
 
     def _value_of_leaf(self, leaf: Metric) -> float | None:
-        value = _number(self._of_leaf(leaf), leaf)
+        value = counted_as(self._of_leaf(leaf), leaf)
         return value if isinstance(value, float) else None
 
 
@@ -345,12 +345,8 @@ def check_undefined(undefined: Mapping[str, Undefined], metrics: Iterable[pl.Exp
         )
 
 
-def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
-    """Return the value that replaces an undefined one, or "skip" or "null"."""
-    return _number(conventions.counts_as(metric), metric)
-
-
-def _number(undefined: Undefined, metric: pl.Expr) -> float | Undefined:
+def counted_as(undefined: Undefined, metric: pl.Expr) -> float | Undefined:
+    """Return the value that replaces an undefined one of a metric, or "skip" or "null"."""
     if undefined not in ("zero", "one"):
         return undefined
     aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"

@@ -80,7 +80,7 @@ class Definition:
         applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
         return cls(
             output_name(metric), metric, conventions.filled(applied), conventions.of(metric),
-            counted_as(metric, conventions),
+            counted_as(conventions.counts_as(metric), metric),
         )  # fmt: skip
 
     def but(self, **choices: Any) -> Definition:

@@ -121,15 +121,8 @@ def _lines(definition: Definition) -> Iterator[tuple[str, str]]:
     yield "unjudged documents", TEXTS["unjudged"][conventions.unjudged]
     if conventions.duplicates != "error":
         yield "duplicate documents", TEXTS["duplicates"][conventions.duplicates]
-    yield from _lines_of_means(definition)
-
-
-def _lines_of_means(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Yield the titles and texts about undefined values and means."""
-    metric, conventions = definition.plain, definition.conventions
-    undefined = REGISTER[definition.function].undefined
-    if metric.arguments.get("irrelevant"):
-        undefined = ", or ".join(filter(None, (undefined, "no document is relevant")))
+    irrelevant = "no document is relevant" if metric.arguments.get("irrelevant") else ""
+    undefined = ", or ".join(filter(None, (REGISTER[function].undefined, irrelevant)))
     if undefined:
         effect = TEXTS["undefined"][conventions.counts_as(metric)]
         if metric.aggregate == "geometric" and isinstance(definition.counts_as, float):

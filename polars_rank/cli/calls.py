@@ -300,15 +300,11 @@ class Call:
         def page(frame: pl.DataFrame, *, wide: bool) -> Page:
             return Page("", notes, [table_of(self.command, frame, wide=wide, hides=hides)])
 
-        writing.put(
-            frame, "parquet" if writes == "parquet" else self.form, given.get("output"),
-            overwrite=given.get("overwrite", False),
-            keep_formulas=given.get("keep_formulas", False), texts={
-                "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
-                "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
-                "json": writing.json_rows,
-            },
-        )  # fmt: skip
+        writing.put(frame, "parquet" if writes == "parquet" else self.form, given, {
+            "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
+            "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
+            "json": writing.json_rows,
+        })  # fmt: skip
 
 
 def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) -> PageTable:

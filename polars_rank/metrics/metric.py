@@ -75,14 +75,7 @@ REGISTER: dict[str, MetricFunction[...]] = {}
 FORGET: list[Callable[[], None]] = [PLANS.clear]
 
 
-class _OwnNames(type(pl.Expr)):  # type: ignore[misc]
-    """Metaclass that lists only a class's own names, so `help(pr.Metric)` omits those of Expr."""
-
-    def __dir__(cls) -> list[str]:
-        return [*vars(cls)]
-
-
-class Metric(pl.Expr, metaclass=_OwnNames):
+class Metric(pl.Expr):
     """Expression over the ranked table, with a name and parameters.
 
     A metric can be used like any Polars expression. `str(metric)` is its name, from which
