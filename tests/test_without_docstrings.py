@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import needs
+from metric_texts import MetricTexts
 from commands import run
 import polars_rank as pr
-from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER
 
 RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]
@@ -88,4 +88,4 @@ def test_lower_is_better_where_the_docstring_says_so() -> None:
         "popularity",
     }
     for name, build in REGISTER.items():
-        assert ("Lower is better." in described(build).values) == (name in lower)
+        assert ("Lower is better." in MetricTexts.of(build).values) == (name in lower)

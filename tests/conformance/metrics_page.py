@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import polars_rank as pr
+from metric_texts import MetricTexts
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, MetricFunction
 
@@ -117,10 +118,10 @@ def _counted(build: MetricFunction[...]) -> str:
 
 def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]]) -> str:
     build = REGISTER[name]
-    description = described(build)
+    description, texts = described(build), MetricTexts.of(build)
     aggregate = _AGGREGATES.get(build.aggregate)
     lines = [
-        *(f"- `{_parameter(build, key)}`: {text}" for key, text in description.parameters.items()),
+        *(f"- `{_parameter(build, key)}`: {text}" for key, text in texts.parameters.items()),
         *([f"- Aggregate over rankings: {aggregate}."] if aggregate else []),
         *([f"- Also called {', '.join(aliases)}."] if aliases else []),
         *(f"- {tool}: {', '.join(called)}" for tool, called in elsewhere.items()),
@@ -132,8 +133,8 @@ def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]])
             f"### `{name}`",
             description.definition,
             _displayed(description.formula),
-            description.letters,
-            description.values,
+            texts.letters,
+            texts.values,
             "\n".join(lines),
         )
         if part

@@ -7,6 +7,7 @@ import re
 
 import polars as pl
 import polars_rank as pr
+from metric_texts import MetricTexts
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, parameters_of
 from polars_rank.terms import Value, num_retrieved, where
@@ -23,16 +24,16 @@ COMMANDS = set(
 
 def test_every_metric_is_documented() -> None:
     for name in sorted(REGISTER):
-        description = described(REGISTER[name])
+        description, texts = described(REGISTER[name]), MetricTexts.of(REGISTER[name])
         assert len(description.definition) < 80
         assert description.definition.endswith(".") and description.source.endswith(".")
         values = "0.0 or 1.0 per ranking" if REGISTER[name].binary else "One Float64"
-        assert description.values.startswith(values)
-        assert ("Never null." in description.values) == (REGISTER[name].undefined is None)
-        assert description.values.count("`ties` rule of `evaluate`") == 1
-        assert [*description.parameters] == [*parameters_of(REGISTER[name])]
-        assert all(text.endswith(".") for text in description.parameters.values())
-        assert description.letters == "" or description.letters.endswith(".")
+        assert texts.values.startswith(values)
+        assert ("Never null." in texts.values) == (REGISTER[name].undefined is None)
+        assert texts.values.count("`ties` rule of `evaluate`") == 1
+        assert [*texts.parameters] == [*parameters_of(REGISTER[name])]
+        assert all(text.endswith(".") for text in texts.parameters.values())
+        assert texts.letters == "" or texts.letters.endswith(".")
 
 
 def test_help_shows_all_parameters() -> None:
@@ -108,7 +109,7 @@ def test_a_users_metric_may_be_binary() -> None:
             return where(num_retrieved() > 0, 1.0, 0.0)
 
         assert found().binary and pr.metric("found").binary
-        assert 'by "expected", the value is the probability of 1.' in described(found).values
+        assert 'by "expected", the value is the probability of 1.' in MetricTexts.of(found).values
         assert pr.list_metrics().filter(metric="found")["binary"].to_list() == [True]
     finally:
         REGISTER.pop("found", None)
