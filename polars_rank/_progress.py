@@ -94,8 +94,7 @@ def known_rows(log: pl.LazyFrame) -> int | None:
     """
     if not keeps_all_rows(log):
         return None
-    rows: int = log.select(pl.len()).collect(engine="streaming").item()
-    return rows
+    return int(log.select(pl.len()).collect(engine="streaming").item())
 
 
 class _Bar:

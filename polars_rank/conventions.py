@@ -414,12 +414,8 @@ _IN_GUIDE = {"recbole": " For RecBole, see the page tasks/recbole of the guide."
 @cache
 def _spellings() -> Mapping[str, Conventions]:
     """Return the presets by plain names, such as "lightgbm" and "sklearn"."""
-    presets = {
-        spelling: each
-        for each in _PRESET_OF.values()
-        for spelling in {_plain(each.name), _plain(each.name.removesuffix(" 10"))}
-    }
-    return {**presets, "sklearn": SKLEARN}
+    presets = {_plain(name): each for name, each in _PRESET_OF.items()}
+    return {**presets, "treceval": TREC_EVAL, "sklearn": SKLEARN}
 
 
 def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conventions:

@@ -112,8 +112,7 @@ class Definition:
     def function(self) -> str:
         """The name of a single metric without parameters."""
         metric: Any = self.metric
-        name: str = metric.function.__name__
-        return name
+        return str(metric.function.__name__)
 
     @property
     def plain(self) -> Metric:

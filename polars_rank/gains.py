@@ -209,8 +209,7 @@ class _Mapped:
 
     @property
     def refuses(self) -> Refusals:
-        known = [grade for grade, _ in self.gains]
-        shown = [int(grade) if grade.is_integer() else grade for grade in known]
+        shown = [int(grade) if grade.is_integer() else grade for grade, _ in self.gains]
         problem = f"not in the gain mapping of the grades {shown}; add these labels"
         return {problem: lambda label: label.is_not_null() & self(label).is_null()}
 
