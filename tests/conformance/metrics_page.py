@@ -40,7 +40,8 @@ A metric is a function, such as `pr.ndcg(10, gain="exp2")`, and has a name, such
 [Metrics in other tools](peers.md) lists them and shows how closely the values agree.
 [Coming from other tools](coming_from.md) translates code written for other tools.
 
-`pr.list_metrics()` returns a table of all metrics. This page is generated from the docstrings by `python -m tests.conformance.metrics_page`.
+`pr.list_metrics()` returns a table of all metrics. This page is generated from the docstrings by
+`python -m tests.conformance.metrics_page`.
 
 In the formulas, $r$ and $i$ are ranks, starting at 1, and $k$ is the cutoff. Without a cutoff, $k$
 is the length of the ranking. $n$ is the number of retrieved documents, which are the documents with
