@@ -96,10 +96,6 @@ def _advice(name: str) -> str:
         return ""
     if name in import_module("polars_rank.metrics").__all__:
         return f"use pr.metrics.{name}"
-    if name in ("merge", "moments"):
-        return (
-            'keep the per-query values of each day in Parquet, and compare them with cluster="day"'
-        )
     if instead := import_module("polars_rank.metrics.names").instead(name):
         return str(instead)
     modules = [each for each in _SUBMODULES if name in dir(import_module(f"polars_rank.{each}"))]

@@ -278,14 +278,6 @@ def test_public_modules_list_their_names() -> None:
     assert dir(pr) == sorted([*pr.__all__, "__version__"])
 
 
-def test_help_of_a_metric_shows_its_own_methods() -> None:
-    shown = dir(pr.Metric)
-    assert not {"rolling_mean", "cum_sum"} & set(shown)
-    text = pydoc.render_doc(pr.Metric, renderer=pydoc.plaintext)
-    assert "rolling_mean" not in text
-    assert "lower_is_better" in text
-
-
 def test_names_are_imported_on_first_use() -> None:
     program = "import sys, polars_rank as pr\nprint(*sys.modules)\npr.evaluate\nprint(*sys.modules)"
     result = subprocess.run(

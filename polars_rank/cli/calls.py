@@ -73,8 +73,8 @@ class Call:
             self._name_fields()
         ctx.obj = self
         output: Any = self.given.get("output")
-        if command.writes == "parquet":
-            writing.require_parquet(output)
+        if command.writes == "parquet" and output.suffix.lower() not in ("", ".parquet", ".pq"):
+            misused(f"the output is Parquet and must end in .parquet; found '{output}'")
         sources.refuse_to_replace(output, self.files)
 
     def _name_fields(self) -> None:
@@ -294,7 +294,7 @@ class Call:
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
         given, frame, writes = self.given, result.lazy(), self.command.writes
         if writes == "parquet" and given.get("progress", True):
-            frame = bars.watch(frame)
+            frame = bars.watcher()(frame)
         wide, hides = given.get("wide", False), "output" not in given and sys.stdout.isatty()
         is_narrow = (hides or self.command.folds) and not wide
         most = shutil.get_terminal_size().columns if is_narrow else None
@@ -302,15 +302,11 @@ class Call:
         def page(frame: pl.DataFrame, *, wide: bool) -> Page:
             return Page("", notes, [table_of(self.command, frame, wide=wide, hides=hides)])
 
-        writing.put(
-            frame, "parquet" if writes == "parquet" else self.form, given.get("output"),
-            overwrite=given.get("overwrite", False),
-            keep_formulas=given.get("keep_formulas", False), texts={
-                "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
-                "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
-                "json": writing.json_rows,
-            },
-        )  # fmt: skip
+        writing.put(frame, "parquet" if writes == "parquet" else self.form, given, {
+            "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
+            "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
+            "json": writing.json_rows,
+        })  # fmt: skip
 
 
 def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) -> PageTable:

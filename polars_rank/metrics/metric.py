@@ -25,7 +25,7 @@ from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.plans import IMMUTABLE, PLANS
 from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.analyses import check_elementwise, check_functions
-from polars_rank.metrics.documentation import completed, described, displayed
+from polars_rank.metrics.documentation import completed
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.nodes import UserExpression, Value
 from polars_rank.metrics.nodes import described as found
@@ -42,11 +42,6 @@ FILLED, _ADDITIVE = ".fill_null(", (None, "cast", "round")
 
 #: When the order of tied documents can change a value.
 OrderMatters: TypeAlias = Literal["always", "cutoff", "never"]
-
-_CONVENTIONS = (
-    "The conventions of the call decide about ties, unjudged documents and undefined rankings: "
-    "`pr.explain` puts them into words."
-)
 
 
 class MetricFunction(Protocol[P]):
@@ -80,14 +75,7 @@ REGISTER: dict[str, MetricFunction[...]] = {}
 FORGET: list[Callable[[], None]] = [PLANS.clear]
 
 
-class _OwnNames(type(pl.Expr)):  # type: ignore[misc]
-    """Metaclass that lists only a class's own names, so `help(pr.Metric)` omits those of Expr."""
-
-    def __dir__(cls) -> list[str]:
-        return [*vars(cls)]
-
-
-class Metric(pl.Expr, metaclass=_OwnNames):
+class Metric(pl.Expr):
     """Expression over the ranked table, with a name and parameters.
 
     A metric can be used like any Polars expression. `str(metric)` is its name, from which
@@ -98,8 +86,6 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     `evaluate` adds up counts such as `pr.num_retrieved()`, and also their sums, differences and
     multiples. It averages all other metrics, including products and quotients of counts, over the
     rankings.
-
-    In a notebook, a metric displays its formula, parameters and source.
     """
 
     def __init__(
@@ -265,13 +251,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return f"<Metric {self}>"
 
     def _repr_html_(self) -> None:  # type: ignore[override]
-        """Return None, so that notebooks show the Markdown instead of Polars' expression."""
-
-    def _repr_markdown_(self) -> str:
-        """Return name, definition, formula and parameters in Markdown, for notebooks."""
-        leaves = {str(leaf): leaf for leaf in self.leaves}.values()
-        whole = [f"`{self}` combines"] if self.parts else []
-        return "\n\n".join([*whole, *map(_shown, leaves), _CONVENTIONS])
+        """Return None, so that notebooks show the name instead of Polars' expression."""
 
     def __format__(self, specification: str) -> str:
         return format(str(self), specification)
@@ -538,28 +518,6 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a metric: that of its function, which returns the tree."""
     return inspect.signature(function).replace(return_annotation=Metric)
-
-
-def _shown(metric: Metric) -> str:
-    """Return the description of a single metric in Markdown."""
-    alias = "" if metric.output_name == str(metric) else f" as `{metric.output_name}`"
-    name = f"`{metric}`{alias}"
-    if metric.definition is None or not metric.definition.__doc__:
-        return name
-    said = described(metric.definition)
-    values = {**parameters_of(metric), **metric.arguments}
-    parts = [
-        f"{name}: {said.definition}",
-        displayed(said.formula) if said.formula else "",
-        said.letters,
-        said.values,
-        "\n".join(
-            ": ".join(filter(None, [f"- `{key} = {written(value)}`", said.parameters.get(key)]))
-            for key, value in values.items()
-        ),
-        f"Source: {said.source}" if said.source else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
 
 
 #: Functions that check parameters of many metrics and return the checked value.
