@@ -19,9 +19,9 @@ import pytest
 
 needs.package("numpy", "test")
 import numpy as np
-from benchmarks import __main__ as command
-from benchmarks import contenders, memory
-from benchmarks.logs import Log, write
+from bench import __main__ as command
+from bench import contenders, memory
+from bench.logs import Log, write
 
 ROOT = Path(__file__).parents[1]
 LIGHT = ["polars_rank", "polars", "clickhouse", "duckdb", "datafusion", "numba"]
@@ -29,7 +29,7 @@ LIGHT = [x for x in LIGHT if importlib.util.find_spec(contenders.CONTENDERS[x].p
 
 
 def benchmark(folder: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:
-    command = [sys.executable, "-m", "tests.benchmarks", "--runs", "1", "--data", str(folder)]
+    command = [sys.executable, "-m", "tests.bench", "--runs", "1", "--data", str(folder)]
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # compiling takes longer than all the rest
     done = subprocess.run(
         [*command, *options], cwd=ROOT, env=env, capture_output=True, encoding="utf-8"
@@ -120,7 +120,7 @@ def test_the_table_of_memory(tmp_path: Path) -> None:
 
 def cells(name: str, *starts: str) -> list[float]:
     """Return the numbers of the first row that starts with these cells, on a page of results."""
-    text = (ROOT / "tests" / "benchmarks" / f"{name}.md").read_text(encoding="utf-8")
+    text = (ROOT / "tests" / "bench" / f"{name}.md").read_text(encoding="utf-8")
     row = re.search(rf"^{re.escape('| ' + ' | '.join(starts) + ' |')}(.*)\|$", text, re.MULTILINE)
     return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", row[1])]
 
@@ -156,7 +156,7 @@ def test_numbers_of_many_days_in_the_guide_are_those_of_the_results() -> None:
     tasks = ROOT / "examples" / "guide" / "tasks"
     nightly = " ".join((tasks / "nightly.md").read_text(encoding="utf-8").split())
     spark = (tasks / "spark.md").read_text(encoding="utf-8")
-    measured = (ROOT / "tests" / "benchmarks" / "days.md").read_text(encoding="utf-8")
+    measured = (ROOT / "tests" / "bench" / "days.md").read_text(encoding="utf-8")
     peaks = [
         f"{int(mb.replace(',', '')) / 1000:.1f} GB"
         for mb in re.findall(r"(?:integers|characters) \| ([\d,]+) \|", measured)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .contenders import CONTENDERS
 from .logs import Log, count
-from .pages import replace_part
+from tests.parts import filled
 
 BASELINE = "polars_rank"
 #: A contender that is no tool, and the logs in README.md, where it is not shown.
@@ -166,16 +166,14 @@ def write(saved: dict[str, Any], project: Path) -> None:
         Case(Log(**log), [Run(**run) for run in runs], group) for log, runs, group in saved["cases"]
     ]
     results = Results(**saved | {"cases": cases})
-    guide = project / "examples" / "guide" / "performance.md"
-    replace_part(project / "README.md", "speed", "\n\n".join(readme(results)))
-    replace_part(guide, "speed", "\n\n".join(performance(results)))
+    parts = {"speed": "\n\n".join(performance(results))}
     for name in ("memory", "calls"):
         if part := getattr(results, name):
-            replace_part(guide, name, f"{where(results)}\n\n{part}")
-
-
-def where(results: Results) -> str:
-    return f"{results.machine}, Polars {results.polars}; {results.date}."
+            parts[name] = f"{where(results)}\n\n{part}"
+    guide, page = project / "examples" / "guide" / "performance.md", project / "README.md"
+    guide.write_text(filled(guide.read_text("utf-8"), parts), "utf-8")
+    of_readme = {"speed": "\n\n".join(readme(results))}
+    page.write_text(filled(page.read_text("utf-8"), of_readme), "utf-8")
 
 
 def readme(results: Results) -> Iterator[str]:

@@ -56,9 +56,9 @@ PARTS = ["speed", "calls", "memory"]
 def arguments() -> argparse.Namespace:
     others = {"memory", "calls", *(path.stem for path in Path(__file__).parent.glob("*.md"))}
     parser = argparse.ArgumentParser(
-        prog="python -m tests.benchmarks",
+        prog="python -m tests.bench",
         description=__doc__,
-        epilog=f"Other programs: python -m tests.benchmarks.NAME, of {', '.join(sorted(others))}.",
+        epilog=f"Other programs: python -m tests.bench.NAME, of {', '.join(sorted(others))}.",
     )
     one = parser.add_argument_group(
         "options of a single log", "measure only this log, and print the table"
@@ -199,7 +199,7 @@ def measured(
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", f"tests.benchmarks.{module}", *arguments]
+    return [sys.executable, "-m", f"tests.bench.{module}", *arguments]
 
 
 def output(module: str, *arguments: str) -> str:

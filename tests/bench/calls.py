@@ -1,6 +1,6 @@
 """Measure imports, and the evaluation of a small table.
 
-    python -m tests.benchmarks.calls [--runs 15] [--output FILE]
+    python -m tests.bench.calls [--runs 15] [--output FILE]
 
 Times are the lowest of several runs. Imports are measured in new processes, with bytecode. The
 time of collecting the plans of a call is measured inside the call.
@@ -22,8 +22,8 @@ from unittest.mock import patch
 import polars as pl
 
 import polars_rank as pr
-from tests.benchmarks.logs import Log, row_groups
-from tests.benchmarks.pages import publish
+from tests.bench.logs import Log, row_groups
+from tests.bench.pages import publish
 
 IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 ROWS = 500
@@ -92,7 +92,7 @@ def table(runs: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.calls")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.calls")
     parser.add_argument("--runs", type=int, default=15, help="imports; calls run 20 times as often")
     parser.add_argument("--output", type=Path, help="Markdown; default: print")
     options = parser.parse_args()

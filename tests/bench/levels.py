@@ -1,6 +1,6 @@
 """Measure the levels of all statistics on simulated logs: coverage, false alarms and power.
 
-    python -m tests.benchmarks.levels [--logs 500] [--only SECTION] [--output FILE]
+    python -m tests.bench.levels [--logs 500] [--only SECTION] [--output FILE]
 
 The tables are in levels.md. A simulated log is one group of a table, so that all logs of a cell are
 one call. Ranks of a leaderboard, for which groups are tasks, take a call for each log.
@@ -28,7 +28,7 @@ import scipy
 from scipy import special, stats
 
 import polars_rank as pr
-from tests.benchmarks.pages import publish
+from tests.bench.pages import publish
 
 Array = Any
 Random = np.random.Generator
@@ -52,7 +52,7 @@ ROUNDING = 1e-12
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.levels")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.levels")
     parser.add_argument("--logs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=[*SECTIONS])
@@ -1012,7 +1012,7 @@ def main() -> None:
     head = [
         "# Levels of intervals, tests and gates",
         "",
-        f"Generated on {date.today()} by `python -m tests.benchmarks.levels` in "
+        f"Generated on {date.today()} by `python -m tests.bench.levels` in "
         f"{time.process_time() - started:,.0f} s of CPU time, with Polars {pl.__version__}, NumPy "
         f"{np.__version__}, scipy {scipy.__version__} and Python {platform.python_version()}: "
         f"{options.logs:,} simulated logs per cell unless it says otherwise, seed {options.seed}. "

@@ -1,6 +1,6 @@
 """Time and memory from a Parquet log to ranking metrics, polars_rank and its peers.
 
-    python -m tests.benchmarks
+    python -m tests.bench
 
 This measures all cases of `__main__.py` and writes the generated parts of README.md and of the
 guide's page on performance. Options measure a single log instead; `--help` lists them. The logs are

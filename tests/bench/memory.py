@@ -1,6 +1,6 @@
 """Measure how the memory of functions that read a log grows with its rows.
 
-    python -m tests.benchmarks.memory [--rows 3_000_000 10_000_000] [--tasks TEXT] [--output FILE]
+    python -m tests.bench.memory [--rows 3_000_000 10_000_000] [--tasks TEXT] [--output FILE]
 
 The table has every public function that reads a log or per-query values. Each task runs in its own
 process, with the streaming engine; peak is the resident memory of that process. Logs have 100,000
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 import polars_rank as pr
-from tests.benchmarks.pages import publish
+from tests.bench.pages import publish
 
 #: Documents of a ranking, and of the catalog; a stride of documents that has no factor of it.
 LENGTH, DOCUMENTS, STRIDE = 50, 100_000, 61_803
@@ -336,7 +336,7 @@ def measured_functions() -> set[str]:
 
 def peak(name: str, rows: int, data: Path) -> float:
     """Return the peak memory of a task in MB, in its own process."""
-    command = [sys.executable, "-m", "tests.benchmarks.memory", "--task", name]
+    command = [sys.executable, "-m", "tests.bench.memory", "--task", name]
     command += ["--rows", str(rows), "--data", str(data)]
     root = Path(__file__).parents[2]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
@@ -376,7 +376,7 @@ def main() -> None:
     def number(text: str) -> int:
         return int(text.replace("_", ""))
 
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.memory")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.memory")
     option = parser.add_argument
     option("--rows", type=number, nargs="+", default=[3_000_000, 10_000_000])
     option("--tasks", default="", help="only tasks whose name contains this text")
