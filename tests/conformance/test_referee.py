@@ -25,7 +25,7 @@ from commands import run
 from polars_rank.conformance import referee as module
 from polars_rank.conformance.functions import Description, Outcome, Signature, read_answer
 
-from tests.conformance import tools
+from tests.conformance import functions as tools
 
 FOLDER = Path(__file__).parents[2] / "examples"
 

@@ -1,14 +1,14 @@
-"""Write examples/conformance/*.json and the pages of the guide about cases.
+"""The files examples/conformance/*.json of the cases, and the pages of the guide about them.
 
 Values of presets are by polars_rank, those of changes of its defaults by the reference in plain
-Python, and those of tools from tests/fixtures/tools.json. Run
-`PYTHONPATH=tests python -m tests.conformance.write_cases` in the root of the project.
+Python, and those of tools from tests/fixtures/tools.json.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from polars_rank.conformance.cases import CASES, Case
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS, Conventions
 
-from .case_pages import RECORDED, cases_page, label, scorecard
+from .case_pages import RECORDED, label, scorecard, sections
 from .named import (
     DEFAULT,
     Value,
@@ -29,11 +29,10 @@ from .named import (
     preset_values,
     words,
 )
-from .write_tools import PEERS, full_name
+from tests.recorded.tools import PEERS, full_name
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "conformance"
-RUN = "PYTHONPATH=tests python -m tests.conformance.write_cases"
 #: `examples/guide/formats.md` is the promise.
 FORMAT = 1
 #: What tools decide differently, by the first part of the names of cases.
@@ -169,7 +168,9 @@ def conventions_file() -> dict[str, Any]:
 def _with_cutoff(metric: str, preset: Conventions) -> dict[str, Any]:
     """Return the choices of a preset for a metric with a cutoff, without the cutoff."""
     name = metric if metric == "r_precision" else f"{metric}@1"
-    return {choice: each for choice, each in choices_for(name, preset).items() if choice != "k"}
+    return {
+        choice: each for choice, each in choices_for(name, preset.name).items() if choice != "k"
+    }
 
 
 def text_of(value: Any, indent: str = "") -> str:
@@ -199,19 +200,18 @@ def _filled(parts: list[str]) -> Iterator[str]:
     yield line
 
 
+@cache
+def topics() -> dict[str, Any]:
+    """Return the contents of the files of all topics."""
+    return {topic: topic_file(topic) for topic in TOPICS}
+
+
 def files() -> dict[Path, str]:
-    """Return the texts of all generated files."""
-    topics = {topic: topic_file(topic) for topic in TOPICS}
-    data = {"conventions": conventions_file(), **topics}
-    guide = ROOT / "examples" / "guide"
-    return {
-        **{FOLDER / f"{name}.json": text_of(each) + "\n" for name, each in data.items()},
-        guide / "cases.md": cases_page(topics),
-        guide / "scorecard.md": scorecard(),
-    }
+    """Return the texts of all files."""
+    data = {"conventions": conventions_file(), **topics()}
+    return {FOLDER / f"{name}.json": text_of(each) + "\n" for name, each in data.items()}
 
 
-if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for path, text in files().items():
-        path.write_text(text, encoding="utf-8")
+def pages() -> dict[str, dict[str, str]]:
+    """Return the generated parts of pages of the guide."""
+    return {"cases": {"cases": sections(topics())}, "scorecard": scorecard()}

@@ -1,26 +1,19 @@
-"""Write tests/fixtures/rag.json: values of Haystack, ragas, MLflow and LlamaIndex, query by query.
-
-Run it in an environment with haystack-ai, ragas, mlflow-skinny, llama-index-core and scikit-learn:
-`python tests/conformance/write_rag.py`.
-"""
+"""Values of Haystack, ragas, MLflow and LlamaIndex, in the order of the queries."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import sys
-from importlib.metadata import version
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "rag.json"
-#: Numbers by query; None if the tool raises an error or returns NaN.
-Values = dict[str, list[float | None]]
+from . import Means, Tools, Values
+
+Rankings = list[dict[str, list[str]]]
 
 
-def rankings() -> list[dict[str, list[str]]]:
+def log() -> Rankings:
     """Return retrieved and relevant documents, some of them repeated, missing or empty."""
     draw = random.Random(38)
     found = []
@@ -34,7 +27,7 @@ def rankings() -> list[dict[str, list[str]]]:
     return found
 
 
-def haystack(logs: list[dict[str, list[str]]]) -> Values:
+def haystack(logs: Rankings) -> tuple[Values, Means]:
     """Evaluate with Haystack."""
     from haystack import Document
     from haystack.components import evaluators as peer
@@ -54,10 +47,10 @@ def haystack(logs: list[dict[str, list[str]]]) -> Values:
     for name, component in components.items():
         result = component.run(ground_truth_documents=lists[0], retrieved_documents=lists[1])
         found[name] = [*map(float, result["individual_scores"])]
-    return found
+    return found, {}
 
 
-def ragas(logs: list[dict[str, list[str]]]) -> Values:
+def ragas(logs: Rankings) -> tuple[Values, Means]:
     """Evaluate with ragas, by ids."""
     # ragas imports a class that newer versions of langchain-community do not have.
     stub: Any = ModuleType("langchain_community.chat_models.vertexai")
@@ -73,13 +66,11 @@ def ragas(logs: list[dict[str, list[str]]]) -> Values:
         number = float(asyncio.run(metric.single_turn_ascore(sample)))
         return None if number != number else number
 
-    return {
-        metric.name: [value(metric, log) for log in logs]
-        for metric in (peer.IDBasedContextPrecision(), peer.IDBasedContextRecall())
-    }
+    metrics = peer.IDBasedContextPrecision(), peer.IDBasedContextRecall()
+    return {metric.name: [value(metric, log) for log in logs] for metric in metrics}, {}
 
 
-def mlflow(logs: list[dict[str, list[str]]]) -> Values:
+def mlflow(logs: Rankings) -> tuple[Values, Means]:
     """Evaluate with MLflow."""
     import pandas as pd
     from mlflow import metrics as peer
@@ -90,12 +81,11 @@ def mlflow(logs: list[dict[str, list[str]]]) -> Values:
         for name in ("precision", "recall", "ndcg")
         for k in (3, 8)
     }
-    return {
-        name: [*map(float, metric.eval_fn(*parts).scores)] for name, metric in functions.items()
-    }
+    values = {name: [*map(float, f.eval_fn(*parts).scores)] for name, f in functions.items()}
+    return values, {}
 
 
-def llama_index(logs: list[dict[str, list[str]]]) -> Values:
+def llama_index(logs: Rankings) -> tuple[Values, Means]:
     """Evaluate with LlamaIndex."""
     from llama_index.core.evaluation.retrieval import metrics as peer
 
@@ -106,26 +96,14 @@ def llama_index(logs: list[dict[str, list[str]]]) -> Values:
             return None
         return float(result.score)
 
-    every = (
-        *(peer.HitRate, peer.MRR, peer.Precision, peer.Recall),
-        *(peer.AveragePrecision, peer.NDCG),
-    )
-    return {metric.metric_name: [value(metric(), log) for log in logs] for metric in every}
+    names = "HitRate", "MRR", "Precision", "Recall", "AveragePrecision", "NDCG"
+    every = [getattr(peer, name)() for name in names]
+    return {metric.metric_name: [value(metric, log) for log in logs] for metric in every}, {}
 
 
-TOOLS = {
-    "Haystack": (haystack, "haystack-ai"),
-    "ragas": (ragas, "ragas"),
-    "MLflow": (mlflow, "mlflow-skinny"),
-    "LlamaIndex": (llama_index, "llama-index-core"),
+TOOLS: Tools = {
+    "Haystack": ("haystack-ai", haystack),
+    "ragas": ("ragas", ragas),
+    "MLflow": ("mlflow-skinny", mlflow),
+    "LlamaIndex": ("llama-index-core", llama_index),
 }
-
-
-if __name__ == "__main__":
-    logs = rankings()
-    found = {
-        "rankings": logs,
-        "versions": {tool: version(package) for tool, (_, package) in TOOLS.items()},
-        "values": {tool: evaluate(logs) for tool, (evaluate, _) in TOOLS.items()},
-    }
-    FIXTURE.write_text(json.dumps(found) + "\n", encoding="utf-8")

@@ -9,7 +9,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "ray_data.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_data.py"
 
 
 def test_ray_data(tmp_path: Path) -> None:

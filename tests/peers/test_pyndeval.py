@@ -7,8 +7,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-from . import peers
-from .logs import diverse_log
+from tests.conformance import peers
+from tests.conformance.logs import diverse_log
 
 #: Powers of 1 - alpha are exact, so that pyndeval finds the same ties in the ideal ranking.
 OPTIONS = [(1, 0.25, 0.5), (2, 0.75, 0.8), (3, 0.0, 0.2), (1, 1.0, 0.5)]

@@ -1,27 +1,12 @@
-"""Write tests/fixtures/recommenders.json: values of recommender tools, user by user, and means.
-
-These tools need other versions of NumPy and pandas than this project. Run the script once in an
-environment of each tool; it replaces the values of the tools that are installed there:
-
-    pip install rectools==0.19.0 && python -m tests.conformance.write_recommenders
-    pip install replay-rec==0.22.0 && python -m tests.conformance.write_recommenders
-    pip install evidently==0.7.23 'pandas<3' && python -m tests.conformance.write_recommenders
-    pip install lenskit==2026.4.0 && python -m tests.conformance.write_recommenders
-
-With the option `--check`, the script writes nothing, and fails if a value differs from the file or
-if no tool is installed. LensKit 2026.4 needs Python 3.12.5 or later.
-"""
+"""Values of recommender tools, user by user, and means."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from .recorded import Means, Tools, Values, write
-
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "recommenders.json"
+from . import Means, Tools, Values, by_key
 
 
 def log() -> dict[str, Any]:
@@ -66,35 +51,20 @@ def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with RecTools."""
     import pandas as pd
     from rectools import Columns
-    from rectools.metrics import (
-        MAP,
-        MCC,
-        MRR,
-        NDCG,
-        Accuracy,
-        AvgRecPopularity,
-        F1Beta,
-        HitRate,
-        IntraListDiversity,
-        MeanInvUserFreq,
-        PairwiseHammingDistanceCalculator,
-        Precision,
-        Recall,
-        Serendipity,
-    )
+    from rectools import metrics as m
 
     pair = [Columns.User, Columns.Item]
     train = pd.DataFrame(data["train"], columns=pair)
     test = pd.DataFrame(data["test"], columns=pair)
     reco = pd.DataFrame(list(_ranks(data["rankings"])), columns=[*pair, Columns.Rank])
     features = pd.DataFrame({"category": data["category"]})
-    distance = PairwiseHammingDistanceCalculator(features)
+    distance = m.PairwiseHammingDistanceCalculator(features)
     metrics: dict[str, tuple[Any, ...]] = {
-        "MIUF@5": (MeanInvUserFreq(5), train),
-        "AvgRecPopularity@5": (AvgRecPopularity(5), train),
-        "AvgRecPopularity(normalize)@5": (AvgRecPopularity(5, normalize=True), train),
-        "Serendipity@5": (Serendipity(5), test, train, data["items"]),
-        "IntraListDiversity@5": (IntraListDiversity(5, distance),),
+        "MIUF@5": (m.MeanInvUserFreq(5), train),
+        "AvgRecPopularity@5": (m.AvgRecPopularity(5), train),
+        "AvgRecPopularity(normalize)@5": (m.AvgRecPopularity(5, normalize=True), train),
+        "Serendipity@5": (m.Serendipity(5), test, train, data["items"]),
+        "IntraListDiversity@5": (m.IntraListDiversity(5, distance),),
     }
     metrics = {name: (metric, reco, *tables) for name, (metric, *tables) in metrics.items()}
     accuracy = data["accuracy"]
@@ -102,19 +72,19 @@ def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
     seen = pd.DataFrame(_pairs(accuracy["relevant"]), columns=pair)
     metrics |= {
         f"{metric.__name__}@5": (metric(5), shown, seen)
-        for metric in (Precision, Recall, F1Beta, HitRate, MAP, MRR, NDCG)
+        for metric in (m.Precision, m.Recall, m.F1Beta, m.HitRate, m.MAP, m.MRR, m.NDCG)
     }
     metrics |= {
-        "Precision(r_precision)@5": (Precision(5, r_precision=True), shown, seen),
-        "F1Beta(beta=2)@5": (F1Beta(5, beta=2), shown, seen),
-        "NDCG(divide_by_achievable)@5": (NDCG(5, divide_by_achievable=True), shown, seen),
-        "Accuracy@5": (Accuracy(5), shown, seen, data["items"]),
-        "MCC@5": (MCC(5), shown, seen, data["items"]),
+        "Precision(r_precision)@5": (m.Precision(5, r_precision=True), shown, seen),
+        "F1Beta(beta=2)@5": (m.F1Beta(5, beta=2), shown, seen),
+        "NDCG(divide_by_achievable)@5": (m.NDCG(5, divide_by_achievable=True), shown, seen),
+        "Accuracy@5": (m.Accuracy(5), shown, seen, data["items"]),
+        "MCC@5": (m.MCC(5), shown, seen, data["items"]),
     }
     values: Values = {}
     means: Means = {}
     for name, (metric, *tables) in metrics.items():
-        values[name] = _by_user(metric.calc_per_user(*tables))
+        values[name] = by_key(metric.calc_per_user(*tables))
         means[name] = float(metric.calc(*tables))
     return values, means
 
@@ -122,20 +92,7 @@ def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
 def replay(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with RePlay."""
     import pandas as pd
-    from replay.metrics import (
-        MAP,
-        MRR,
-        NDCG,
-        CategoricalDiversity,
-        HitRate,
-        Novelty,
-        PerUser,
-        Precision,
-        Recall,
-        RocAuc,
-        Surprisal,
-        Unexpectedness,
-    )
+    from replay import metrics as m
 
     def scored(rankings: dict[str, list[str]]) -> pd.DataFrame:
         rows = [(user, item, -float(rank)) for user, item, rank in _ranks(rankings)]
@@ -145,22 +102,22 @@ def replay(data: dict[str, Any]) -> tuple[Values, Means]:
     recs, base = scored(data["rankings"]), scored(data["baseline"])
     categories = recs.assign(category_id=recs["item_id"].map(data["category"])).dropna()
     metrics: dict[str, tuple[Any, ...]] = {
-        "Surprisal@5": (Surprisal, recs, train),
-        "Novelty@5": (Novelty, recs, train),
-        "Unexpectedness@5": (Unexpectedness, recs, base),
-        "CategoricalDiversity@5": (CategoricalDiversity, categories),
+        "Surprisal@5": (m.Surprisal, recs, train),
+        "Novelty@5": (m.Novelty, recs, train),
+        "Unexpectedness@5": (m.Unexpectedness, recs, base),
+        "CategoricalDiversity@5": (m.CategoricalDiversity, categories),
     }
     accuracy = data["accuracy"]
     shown = scored(accuracy["rankings"])
     seen = pd.DataFrame(_pairs(accuracy["relevant"]), columns=["query_id", "item_id"])
     metrics |= {
         f"{metric.__name__}@5": (metric, shown, seen)
-        for metric in (HitRate, MAP, MRR, NDCG, Precision, Recall, RocAuc)
+        for metric in (m.HitRate, m.MAP, m.MRR, m.NDCG, m.Precision, m.Recall, m.RocAuc)
     }
     values: Values = {}
     means: Means = {}
     for name, (metric, *tables) in metrics.items():
-        values[name] = _by_user(*metric(5, mode=PerUser())(*tables).values())
+        values[name] = by_key(*metric(5, mode=m.PerUser())(*tables).values())
         (means[name],) = map(float, metric(5)(*tables).values())
     return values, means
 
@@ -189,10 +146,10 @@ def evidently(data: dict[str, Any]) -> tuple[Values, Means]:
     def popularity(rows: pd.DataFrame) -> float:
         return PopularityBias.get_apr(None, 5, rows, users, True, "rank", "user", "item")[0]
 
-    found: Values = {"Novelty@5": _by_user(novelty), "ARP@5": {}}
+    found: Values = {"Novelty@5": by_key(novelty), "ARP@5": {}}
     for user, rows in recs.groupby("user"):
-        found["ARP@5"] |= _by_user({user: popularity(rows)})
-    found["Gini@5"] = _by_user({"all": PopularityBias.get_gini(None, 5, recs, "rank", "item")})
+        found["ARP@5"] |= by_key({user: popularity(rows)})
+    found["Gini@5"] = by_key({"all": PopularityBias.get_gini(None, 5, recs, "rank", "item")})
     means = {"Novelty@5": float(mean_novelty), "ARP@5": float(popularity(recs))}
 
     accuracy = data["accuracy"]
@@ -231,7 +188,7 @@ def evidently(data: dict[str, Any]) -> tuple[Values, Means]:
     for user, rows in shown.groupby("user"):
         if rows["grade"].any():
             for name, value in accuracies(rows).items():
-                found.setdefault(name, {}).update(_by_user({user: value}))
+                found.setdefault(name, {}).update(by_key({user: value}))
     return found, {name: float(mean) for name, mean in means.items()}
 
 
@@ -243,19 +200,7 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
     """
     import pandas as pd
     from lenskit.data import DatasetBuilder, ItemList
-    from lenskit.metrics import (
-        DCG,
-        ILS,
-        NDCG,
-        RBP,
-        ExposureGini,
-        Hit,
-        ListGini,
-        MeanPopRank,
-        Precision,
-        Recall,
-        RecipRank,
-    )
+    from lenskit import metrics as m
     from lenskit.metrics.ranking import AveragePrecision
 
     train = pd.DataFrame(data["train"], columns=["user_id", "item_id"]).drop_duplicates()
@@ -272,8 +217,8 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
     for user, item in data["test"]:
         relevant.setdefault(user, []).append(item)
     of_users = {
-        "MeanPopRank@5": MeanPopRank(dataset, n=5),
-        "ILS@5": ILS(dataset, "category", n=5),
+        "MeanPopRank@5": m.MeanPopRank(dataset, n=5),
+        "ILS@5": m.ILS(dataset, "category", n=5),
     }
     found: Values = {}
     for name, metric in of_users.items():
@@ -281,11 +226,20 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
         for user, ranking in data["rankings"].items():
             known = [item for item in ranking if item in data["category"] or name != "ILS@5"]
             value = metric.measure_list(ItemList(known, ordered=True), ItemList(relevant[user]))
-            found[name] |= _by_user({user: value})
+            found[name] |= by_key({user: value})
     accuracy = data["accuracy"]
     users = sorted({*accuracy["rankings"], *accuracy["relevant"]})
     means: Means = {}
-    for metric in (NDCG, DCG, Hit, Recall, Precision, RecipRank, RBP, AveragePrecision):
+    for metric in (
+        m.NDCG,
+        m.DCG,
+        m.Hit,
+        m.Recall,
+        m.Precision,
+        m.RecipRank,
+        m.RBP,
+        AveragePrecision,
+    ):
         name, together = f"{metric.__name__}@5", metric(5).create_accumulator()
         found[name] = {}
         # Without a relevant document, AP is an error, 0 divided by 0.
@@ -294,13 +248,13 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
             seen = ItemList([*accuracy["relevant"].get(user, ())])
             value = metric(5).measure_list(shown, seen)
             together.add(value)
-            found[name] |= _by_user({user: value})
+            found[name] |= by_key({user: value})
         means[name] = float(together.accumulate()["mean"])
-    for gini in (ListGini(5, items=dataset), ExposureGini(5, items=dataset)):
+    for gini in (m.ListGini(5, items=dataset), m.ExposureGini(5, items=dataset)):
         together = gini.create_accumulator()
         for ranking in data["rankings"].values():
             together.add(gini.measure_list(ItemList(ranking, ordered=True), ItemList([])))
-        found[f"{type(gini).__name__}@5"] = _by_user({"all": together.accumulate()})
+        found[f"{type(gini).__name__}@5"] = by_key({"all": together.accumulate()})
     return found, means
 
 
@@ -320,12 +274,3 @@ def _ranks(rankings: dict[str, list[str]]) -> Iterable[tuple[str, str, int]]:
 
 def _pairs(relevant: dict[str, dict[str, int]]) -> list[tuple[str, str]]:
     return [(user, item) for user, items in relevant.items() for item in items]
-
-
-def _by_user(values: Any) -> dict[str, float | None]:
-    known = {str(user): float(value) for user, value in dict(values).items()}
-    return {user: None if value != value else value for user, value in known.items()}
-
-
-if __name__ == "__main__":
-    write(FIXTURE, log(), TOOLS)

@@ -1,14 +1,4 @@
-"""Write tests/fixtures/retrieval.json: values of tools for retrieval, query by query, and means.
-
-Run the script in an environment with the tools; it replaces the values of those that are there:
-
-    pip install sentence-transformers==6.2.0 mteb==2.26.24 pyvespa==1.2.9
-    python -m tests.conformance.write_retrieval
-
-Quepid is no package: its scorers, in JavaScript, run with node from a checkout of its repository in
-the folder that the environment variable QUEPID names. With the option `--check`, the script writes
-nothing, and fails if a value differs from the file or if no tool is installed.
-"""
+"""Values of tools for retrieval, query by query, and means."""
 
 from __future__ import annotations
 
@@ -20,9 +10,8 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
-from .recorded import Means, Tools, Values, write
+from . import Means, Tools, Values
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "retrieval.json"
 K = 5
 
 
@@ -188,6 +177,3 @@ TOOLS: Tools = {
     "Vespa": ("pyvespa", pyvespa),
     "Quepid": (_version_of_quepid, quepid),
 }
-
-if __name__ == "__main__":
-    write(FIXTURE, log(), TOOLS)
