@@ -15,13 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from . import report
-from .contenders import CONTENDERS, METRICS, own_names
+from .contenders import CONTENDERS, METRICS
 from .logs import Log
+from .pages import number
 from .report import Case, Run
 
 SQL = ["polars_rank", "clickhouse", "duckdb", "datafusion", "polars"]
@@ -60,48 +62,43 @@ def arguments() -> argparse.Namespace:
         description=__doc__,
         epilog=f"Other programs: python -m tests.bench.NAME, of {', '.join(sorted(others))}.",
     )
-    one = parser.add_argument_group(
-        "options of a single log", "measure only this log, and print the table"
-    ).add_argument
-    default = argparse.SUPPRESS
-    one("--rows", type=int, nargs="+", default=default, help="one or more sizes")
-    one("--layout", choices=["sorted", "adjacent", "shuffled"], default=default)
-    one("--ids", choices=["int", "string"], default=default)
-    one("--list-length", type=int, default=default, help="documents per query")
-    one("--ties", type=float, default=default, help="share of scores rounded to one decimal")
-    one("--memory", default=default, help="limit of polars_rank (shuffled logs) and duckdb: 1GB")
-    one("--contenders", default=default, help=f"any of {','.join(CONTENDERS)}")
-    one("--metrics", default=default, help=f"any of {','.join(METRICS)}")
-    one("--plan", action="store_true", default=default, help="print the physical plan, and stop")
-    add = parser.add_argument
-    add("--runs", type=int, default=3, help="highest number of runs of each contender")
-    add(
-        "--enough",
-        type=float,
-        default=6,
-        help="seconds of a contender after which it is not run again",
+    one = partial(
+        parser.add_argument_group(
+            "options of a single log", "measure only this log, and print the table"
+        ).add_argument,
+        default=argparse.SUPPRESS,
     )
+    one("--rows", type=number, nargs="+", help="one or more sizes")
+    one("--layout", choices=["sorted", "adjacent", "shuffled"])
+    one("--ids", choices=["int", "string"])
+    one("--list-length", type=int, help="documents per query")
+    one("--ties", type=float, help="share of scores rounded to one decimal")
+    one("--memory", help="limit of polars_rank (shuffled logs) and duckdb: 1GB")
+    one("--contenders", type=known(CONTENDERS), help=f"any of {','.join(CONTENDERS)}")
+    one("--metrics", type=known(METRICS), help=f"any of {','.join(METRICS)}")
+    add, enough = parser.add_argument, "seconds of a contender after which it is not run again"
+    add("--runs", type=int, default=3, help="highest number of runs of each contender")
+    add("--enough", type=float, default=6, help=enough)
     add("--scale", type=float, default=1, help="multiply the rows of all logs")
     add("--data", type=Path, default=Path(Log().folder), help="folder of logs and results")
     add("--project", type=Path, default=Path(__file__).parents[2], help="folder of README.md")
-    add(
-        "--parts",
-        nargs="*",
-        choices=PARTS,
-        default=PARTS,
-        help="parts to measure; others are taken from the last results in --data; none: only write",
-    )
+    parts = "parts to measure; others are taken from the last results in --data; none: only write"
+    add("--parts", nargs="*", choices=PARTS, default=PARTS, help=parts)
     options = parser.parse_args()
-    for name, available in ("contenders", CONTENDERS), ("metrics", METRICS):
-        if selected := getattr(options, name, None):
-            setattr(options, name, selected.split(","))
-            if unknown := set(getattr(options, name)) - set(available):
-                parser.error(
-                    f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(available)}"
-                )
     if importlib.util.find_spec("numpy") is None:
         parser.error("numpy is not installed: pip install --group bench")
     return options
+
+
+def known(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that reads names between commas."""
+
+    def read(text: str) -> list[str]:
+        if unknown := {*text.split(",")} - {*names}:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
+        return text.split(",")
+
+    return read
 
 
 def main() -> None:
@@ -125,17 +122,14 @@ def one_log(
     rows: list[int] = [Log().rows],
     contenders: list[str] = SQL,
     metrics: list[str] = METRICS,
-    plan: bool = False,
     **form: Any,
 ) -> None:
     """Measure the contenders on a log of one form, and print the table."""
-    logs = [scaled(Log(rows=number, **form), options) for number in sorted(rows)]
-    if plan:
-        return print_plan(generate(logs[-1]), metrics)
+    logs = [scaled(Log(rows=size, **form), options) for size in sorted(rows)]
     cases = [Case(log, measured(log, contenders, metrics, options)) for log in logs]
     runs = [run._asdict() for case in cases for run in case.runs]
     (options.data / "benchmark.json").write_text(json.dumps(runs, indent=1), "utf-8")
-    print(report.table(cases, metrics))
+    print(report.one_log(cases))
 
 
 def whole(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -234,13 +228,6 @@ def measure(name: str, log: Log, warm_log: Log, metrics: list[str]) -> Run:
         result = json.loads(last)
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
     return Run(name, log.rows, wall, usage.ru_utime + usage.ru_stime, peak, **result)
-
-
-def print_plan(log: Log, metrics: list[str]) -> None:
-    import polars_rank as pr
-
-    plan = pr.evaluate(pr.scan_log(log.path), own_names(metrics))
-    print(plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False))
 
 
 if __name__ == "__main__":

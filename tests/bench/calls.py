@@ -8,14 +8,12 @@ time of collecting the plans of a call is measured inside the call.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -23,7 +21,7 @@ import polars as pl
 
 import polars_rank as pr
 from tests.bench.logs import Log, row_groups
-from tests.bench.pages import publish
+from tests.bench.pages import arguments, publish
 
 IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 ROWS = 500
@@ -92,10 +90,7 @@ def table(runs: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.calls")
-    parser.add_argument("--runs", type=int, default=15, help="imports; calls run 20 times as often")
-    parser.add_argument("--output", type=Path, help="Markdown; default: print")
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=15)  # of imports; calls run 20 times as often
     publish(table(options.runs), options.output)
 
 

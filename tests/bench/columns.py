@@ -9,7 +9,6 @@ the plan. The costs in `columns_are_faster` are fitted to the table in columns.m
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -27,20 +26,11 @@ from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.layouts import Lengths
 from tests.bench.contenders import METRICS, own_names
 from tests.bench.logs import Log, write
-from tests.bench.pages import publish
+from tests.bench.pages import arguments, publish
 
 LENGTHS = [5, 8, 10, 13, 16, 20, 24, 28, 33, 40, 48, 64]
 FORMS = {"columns": True, "rows": False}
 METRICS_OF = {"20 metrics": own_names(METRICS), "ndcg@10": ["ndcg@10"]}
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.columns")
-    parser.add_argument("--rows", type=int, nargs="+", default=[57_000, 1_000_000, 10_000_000])
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
-    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "pr_columns"))
-    parser.add_argument("--output", type=Path, help="Markdown; default: print")
-    return parser.parse_args()
 
 
 def seconds(log: Path, metrics: list[str], *, by_columns: bool) -> float:
@@ -133,11 +123,11 @@ def page(table: Sequence[Times]) -> str:
 
 
 def main() -> None:
-    options = arguments()
-    table = []
+    options = arguments(__doc__, rows=[57_000, 1_000_000, 10_000_000], lengths=LENGTHS)
+    folder, table = Path(tempfile.gettempdir(), "pr_columns"), []
     for rows in options.rows:
         for length in options.lengths:
-            table.append(Times.of(rows, length, options.data))
+            table.append(Times.of(rows, length, folder))
             print(table[-1].line, file=sys.stderr, flush=True)
     publish(page(table), options.output)
 

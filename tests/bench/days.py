@@ -7,7 +7,6 @@ Each comparison runs in its own process; peak is its resident memory. The tables
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
@@ -19,21 +18,9 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
-from tests.bench.pages import publish
+from tests.bench.pages import arguments, publish
 
 DAYS, GROUPS = 30, 10_000
-
-
-def arguments() -> argparse.Namespace:
-    def number(text: str) -> int:
-        return int(text.replace("_", ""))
-
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.days")
-    parser.add_argument("--values", type=number, nargs="+", default=[10_000_000, 30_000_000])
-    parser.add_argument("--queries", type=number, default=1_000_000, help="of the groups")
-    parser.add_argument("--output", type=Path, help="Markdown; default: print")
-    parser.add_argument("--only", help="folder to compare in this process; prints MB")
-    return parser.parse_args()
 
 
 def values_of(day: int, queries: int) -> pl.DataFrame:
@@ -66,7 +53,7 @@ def peak(values: int, *, text: bool) -> str:
 
 
 def main() -> None:
-    options = arguments()
+    options = arguments(__doc__, values=[10_000_000, 30_000_000], queries=1_000_000, only="")
     if options.only:
         values = pl.scan_parquet(Path(options.only, "*.parquet"))
         pr.compare(values, baseline="release", cluster="day").collect(engine="streaming")

@@ -9,18 +9,16 @@ the run worse. All pairs of a batch are groups of one call. The table is in gate
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 import polars_rank as pr
-from polars_rank.gating.gate import METRICS
-from tests.bench.pages import publish
+from polars_rank.gates.gate import METRICS
+from tests.bench.pages import arguments, publish
 
 QUERIES = (50, 200, 1_000)
 CATEGORIES, CANDIDATES, MOST_RELEVANT = 6, 20, 4
@@ -69,11 +67,7 @@ def failures(random: np.random.Generator, pairs: int, *setting: float) -> pl.Dat
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.gate_alarms")
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="Markdown; default: print")
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=200, seed=1)
     random = np.random.default_rng(options.seed)
     rows, alarms = [], []
     for queries in QUERIES:

@@ -1,14 +1,13 @@
 """Measure the levels of all statistics on simulated logs: coverage, false alarms and power.
 
-    python -m tests.bench.levels [--logs 500] [--only SECTION] [--output FILE]
+    python -m tests.bench.levels [--logs 500] [--only SECTION,…] [--output FILE]
 
-The tables are in levels.md. A simulated log is one group of a table, so that all logs of a cell are
-one call. Ranks of a leaderboard, for which groups are tasks, take a call for each log.
+The tables are parts of levels.md. A simulated log is one group of a table, so that all logs of a cell
+are one call. Ranks of a leaderboard, for which groups are tasks, take a call for each log.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import platform
 import re
@@ -28,13 +27,15 @@ import scipy
 from scipy import special, stats
 
 import polars_rank as pr
-from tests.bench.pages import publish
+from tests.bench.pages import arguments, publish
+from tests.parts import filled
 
 Array = Any
 Random = np.random.Generator
 Draw = Callable[[Random, tuple[int, ...]], Array]
 Row = Sequence[object]
 Rows = Callable[[Random, int], Iterator[Row]]
+PAGE = Path(__file__).with_name("levels.md")
 #: Cells beyond these limits are bold, and are listed at the end: coverage, which should be 0.95,
 #: shares of false alarms, which should be at most 0.05, of wrong passes, at most 0.025, and planned
 #: power, 0.8. For 500 logs, shares are three standard errors away: there are 600 cells.
@@ -49,15 +50,6 @@ CALLS: list[list[str]] = []
 MOST = 1_000
 #: Bounds at the true value contain it, up to rounding.
 ROUNDING = 1e-12
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.levels")
-    parser.add_argument("--logs", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=[*SECTIONS])
-    parser.add_argument("--output", type=Path, help="Markdown; default: print")
-    return parser.parse_args()
 
 
 # -- Tables ---------------------------------------------------------------------------------------
@@ -91,17 +83,16 @@ alarms, wrong_passes = partial(at_most, ALARMS), partial(at_most, PASSES)
 
 
 class Section(NamedTuple):
-    """A table: its title, text and head, and the function that yields its rows."""
+    """A table of the page, whose titles and texts are there."""
 
-    title: str
-    text: str
     head: Sequence[str]
     rows: Callable[[Random, int], Iterator[Row]]
 
-    def lines(self, rows: Sequence[Row]) -> list[str]:
-        lines = [f"## {self.title}", "", self.text, "", "| " + " | ".join(self.head) + " |"]
-        lines.append("| --- |" + " ---: |" * (len(self.head) - 1))
-        return [*lines, *("| " + " | ".join(map(written, row)) + " |" for row in rows), ""]
+    @property
+    def title(self) -> str:
+        """The title above the table."""
+        before = PAGE.read_text(encoding="utf-8").partition(f"<!-- {self.rows.__name__}: ")[0]
+        return before.rpartition("\n## ")[2].partition("\n")[0]
 
     def beyond(self, rows: Sequence[Row]) -> Iterator[str]:
         """Yield the cells beyond their limit."""
@@ -115,15 +106,19 @@ class Section(NamedTuple):
 SECTIONS: dict[str, Section] = {}
 
 
-def section(title: str, text: str, head: str) -> Callable[[Rows], Rows]:
+def section(head: str) -> Callable[[Rows], Rows]:
     """Return a decorator that adds the rows of a function to the page."""
 
     def added(rows: Rows) -> Rows:
-        title_with_number = f"{len(SECTIONS) + 1}. {title}"
-        SECTIONS[rows.__name__] = Section(title_with_number, text, head.split(" | "), rows)
+        SECTIONS[rows.__name__] = Section(head.split(" | "), rows)
         return rows
 
     return added
+
+
+def table(head: Sequence[str], rows: Sequence[Row]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(map(written, row)) + " |" for row in rows)])
 
 
 def written(cell: object) -> str:
@@ -334,11 +329,7 @@ def hits(
 
 
 @section(
-    "Values of 0 or 1, with clusters and weights",
-    "Means of `summarize` and differences of `compare`, beside t intervals with Kish's number of "
-    "units. Queries of a user are correlated by 0.3. The power is that of a difference of 2.8 "
-    "standard errors between equal runs; a difference makes the error larger.",
-    "values | units | mean | mean, t | difference | difference, t | width / t | power | power of t",
+    "values | units | mean | mean, t | difference | difference, t | width / t | power | power of t"
 )
 def shares(random: Random, logs: int) -> Iterator[Row]:
     for rate, units, number in product((0.1, 0.5), (EQUAL, *UNITS), (50, 200)):
@@ -355,11 +346,8 @@ def shares(random: Random, logs: int) -> Iterator[Row]:
 
 
 @section(
-    "Values of 0 or 1, with traffic as weights",
-    "10% of the values of the baseline are 1. Weights are lognormal (σ = 1), and the other run "
-    "turns some of the others into 1.",
-    "gains | queries | mean, baseline | mean, run | difference | difference, t | wrong above | "
-    "wrong below",
+    "gains | queries | mean, baseline | mean, run | difference | difference, t | "
+    "wrong above | wrong below"
 )
 def traffic(random: Random, logs: int) -> Iterator[Row]:
     gains: dict[str, Callable[[Array], Array]] = {
@@ -393,14 +381,7 @@ def boards(
     return table_of(units.rows(random, *shape), NDCG, **values)
 
 
-@section(
-    "`power`, then `compare`",
-    "Each log is a pilot of 150 units with the true differences from a baseline. The median "
-    "number of queries that `power` asks for has the last column as share of significant results, "
-    "corrected for all comparisons, which should be 0.8. Lognormal and Pareto weights have no limit: "
-    "a pilot does not show the largest weights to come.",
-    "values | runs | difference | queries | power",
-)
+@section("values | runs | difference | queries | power")
 def plans(random: Random, logs: int) -> Iterator[Row]:
     designs: list[tuple[str, Any, Units, float, float, float, int]] = [
         (f"0 or 1, {rate:.0%}, {units.name}", hits, units, rate, 0.1, 0.1 * (1 - rate), 2)
@@ -461,16 +442,8 @@ SKEWED = (
 
 
 @section(
-    "Skewed values",
-    "Means of `summarize`, and differences of `compare`, if two runs lose or differ. A wrong "
-    "proof shows a value above (or below) the true one: with a margin as large as the true loss, "
-    '`low` above the truth is a wrong pass of "not worse". Each should be at most 0.025. Where '
-    "all differences are 0, the interval is that of equal differences, and there is no t "
-    'interval; "none" is the share of logs without any. Below 30 queries, values '
-    "without a known range are warned of, and have no limit; nor have lognormal ones below 100, as "
-    "the large values are not in few queries.",
     "values | queries | covered | covered, t | none | wrong above | above, t | wrong below | "
-    "below, t | width / t",
+    "below, t | width / t"
 )
 def skewed(random: Random, logs: int) -> Iterator[Row]:
     for (name, truth, draw, metric), queries in product(SKEWED, (20, 50, 200, 2_000)):
@@ -490,13 +463,7 @@ def skewed(random: Random, logs: int) -> Iterator[Row]:
         ]  # fmt: skip
 
 
-@section(
-    "Heavy units",
-    "Users of unequal size, whose queries are correlated by 0.5, and queries of unequal weight, "
-    "beside t intervals with Kish's number - 1 degrees of freedom. Weights of a Pareto "
-    "distribution have an infinite variance.",
-    "values | units | effective | covered | covered, t with Kish's number | width / t",
-)
+@section("values | units | effective | covered | covered, t with Kish's number | width / t")
 def heavy(random: Random, logs: int) -> Iterator[Row]:
     kinds = (("normal", 0.0, NORMAL), ("exponential", 1.0, EXPONENTIAL))
     days = [(*kinds[0], Units("equal days", constant(40), are_users=True), n) for n in (5, 10, 30)]
@@ -514,12 +481,8 @@ def heavy(random: Random, logs: int) -> Iterator[Row]:
 
 
 @section(
-    "Users with 10 queries",
-    "Two runs of which differences vary as much between users as between their queries, with 10 "
-    "queries per user in the mean. The effect is one that t with Kish's number - 1 degrees of "
-    "freedom finds in 0.63 of logs; of 80 geometric users, at least 0.55 should be found.",
-    "queries per user | users | effective | false alarms | of t | power | power of t | width / t, "
-    "median | largest",
+    "queries per user | users | effective | false alarms | of t | power | power of t | "
+    "width / t, median | largest"
 )
 def users(random: Random, logs: int) -> Iterator[Row]:
     sizes: dict[str, Draw] = {
@@ -548,12 +511,7 @@ def detected(units: float, power: float) -> float:
     return float(special.nctdtrinc(units - 1, 1 - power, special.stdtrit(units - 1, 0.975)))
 
 
-@section(
-    "The same 100 queries on 14 days",
-    "Two runs without a difference, whose differences vary as much between queries as between the "
-    "days of a query. Cells with a warning are not bold.",
-    "columns | `compare`: p < .05 | `summarize`: covered | warning",
-)
+@section("columns | `compare`: p < .05 | `summarize`: covered | warning")
 def repeated(random: Random, logs: int) -> Iterator[Row]:
     days, queries = 14, 100
     log, query, day = (each.ravel() for each in np.indices((logs, queries, days)))
@@ -584,15 +542,8 @@ def repeated(random: Random, logs: int) -> Iterator[Row]:
 
 
 @section(
-    "Days that differ",
-    "At most 200 logs with 40 new queries on each day. With `repeated=True`, a look after 2, 3, "
-    '4, 6, 9, 12, 18, 30 and 60 days. "Between days" is the standard deviation of the day\'s '
-    "effect, which is 0.16 for that of the mean of a day's queries. The share of logs in which "
-    "any look excludes the true difference should be at most 0.05; of the loss, it is the share "
-    "in which it is shown. Without `cluster`, each call with `repeated=True` should warn of the "
-    "column of dates; where days differ, its levels then have no limit.",
-    "differences | between days | options | any look | from day 12 on | calls that warn | day of "
-    "the first, median",
+    "differences | between days | options | any look | from day 12 on | calls that warn | "
+    "day of the first, median"
 )
 def days(random: Random, logs: int) -> Iterator[Row]:
     number, queries, first_day = 60, 40, date(2026, 1, 1)
@@ -632,13 +583,7 @@ def days(random: Random, logs: int) -> Iterator[Row]:
             ]  # fmt: skip
 
 
-@section(
-    "Gates: share of nights that fail",
-    "400 queries and 6 slices of 30% to 10% of them, unless it says otherwise. A proof is "
-    "undecided if the queries do not show it, which is a matter of their number, and fails with "
-    '`undecided="fail"`, the default.',
-    'values | rule | undecided="pass" | undecided="fail"',
-)
+@section('values | rule | undecided="pass" | undecided="fail"')
 def gates(random: Random, logs: int) -> Iterator[Row]:
     rule = "difference(ndcg@10) >= -0.03"
     shares = np.array([0.3, 0.2, 0.15, 0.15, 0.1, 0.1])
@@ -687,15 +632,7 @@ def failed(found: pl.DataFrame, rules: list[Any], logs: int) -> tuple[float, flo
     return shares[0], shares[1]
 
 
-@section(
-    "Familywise error",
-    "The share of logs without a difference in which any row of `compare` has a corrected p below "
-    "0.05. Values of a query are correlated by 0.5 between runs; metrics of a run are correlated, "
-    "too. Skewness cancels in differences of equal runs. Cells are bold if they are above 0.05 by "
-    "more than 2.5 standard errors. The last column is the number of rows in which p is below "
-    "0.05 and the interval contains 0, or the reverse.",
-    "values | rows | logs | 30 queries | 50 | 200 | 1,000 | p and interval differ",
-)
+@section("values | rows | logs | 30 queries | 50 | 200 | 1,000 | p and interval differ")
 def families(random: Random, logs: int) -> Iterator[Row]:
     designs = ((2, 1, True, logs), (2, 3, True, logs // 2), (5, 1, True, logs // 2),
                (5, 3, False, logs // 4), (10, 1, False, logs // 4))  # fmt: skip
@@ -726,12 +663,7 @@ def families(random: Random, logs: int) -> Iterator[Row]:
         yield [setting, count, number, *cells, contradictions]
 
 
-@section(
-    "`by` with 10 groups",
-    'The share of tables in which any verdict is "better" or "worse", without a difference. '
-    "`compare` corrects for the rows of a group, not for the groups, so there is no limit here.",
-    "runs | queries | any false verdict",
-)
+@section("runs | queries | any false verdict")
 def groups(random: Random, logs: int) -> Iterator[Row]:
     for runs, queries in product((2, 4), (50, 200)):
         table = boards(random, EQUAL, max(logs // 5, 2) * 10, queries, 0.14, 0.0, runs)
@@ -742,12 +674,8 @@ def groups(random: Random, logs: int) -> Iterator[Row]:
 
 
 @section(
-    "Predicted values",
-    "500 queries beside those that people judged. The values of people alone, and for differences "
-    "those of the judge alone, are beside it. The squared ratio of widths is about the number of "
-    "queries judged by people only that would give the same interval, per judged query.",
-    "values and judge | judged | mean | mean, people only | difference | difference, people only "
-    "| difference, judge only | (width, people only / width)²",
+    "values and judge | judged | mean | mean, people only | difference | "
+    "difference, people only | difference, judge only | (width, people only / width)²"
 )
 def predictions(random: Random, logs: int) -> Iterator[Row]:
     kinds = (
@@ -791,13 +719,7 @@ def judged(random: Random, runs: Array, judge: str, metric: str) -> Array:
     return seen if metric == ANY else np.clip(seen, 0, 1)
 
 
-@section(
-    "Leaderboards: intervals of ranks",
-    "The share of a third of the logs in which the intervals contain all true ranks of all runs, "
-    "which should be at least 0.95; runs with equal means have several true ranks. With different "
-    "means, fewer pairs can be told apart by mistake.",
-    "runs | number | covered | ranks in an interval",
-)
+@section("runs | number | covered | ranks in an interval")
 def leaderboards(random: Random, logs: int) -> Iterator[Row]:
     for runs in (3, 8):
         zero, task = np.zeros(runs), np.repeat(np.arange(3), [20, 60, 200])
@@ -849,10 +771,8 @@ def ranks(
 
 
 @section(
-    "Equal differences",
-    "All differences are the same, of queries without weights: not simulated.",
-    'all differences | queries | low | high | p | verdict | reason | "not difference < -0.02" | '
-    '"difference >= -0.02"',
+    "all differences | queries | low | high | p | verdict | reason | "
+    '"not difference < -0.02" | "difference >= -0.02"'
 )
 def equal(random: Random, logs: int) -> Iterator[Row]:
     del logs
@@ -880,13 +800,7 @@ def lose_hits(gain: float) -> Draw:
     return draw
 
 
-@section(
-    "Wrong proofs at the margin",
-    "The true loss is the margin: 5% of the baseline's mean. The share of logs that are \"not "
-    'worse", "equivalent" or "better", and that pass a rule, should be at most 0.025. If the others '
-    "vary, 50 queries show no loss in 0.98^50 = 36% of logs, and no test does: no limit.",
-    'values | queries | margin="5%" | rule, relative | margin, absolute | rule, absolute',
-)
+@section('values | queries | margin="5%" | rule, relative | margin, absolute | rule, absolute')
 def margins(random: Random, logs: int) -> Iterator[Row]:
     others = of("uniform", 0.2, 0.38 / 0.49 - 0.2)  # The baseline has a mean of 0.4.
     kinds = (
@@ -936,13 +850,7 @@ MEANS = (
 FEW = (3, 5, 8, 10, 20, 30, 50, 200)
 
 
-@section(
-    "False verdicts from few queries",
-    'Differences with a mean of 0, or below 0 where "worse" is right. "Not worse" is the share of '
-    "verdicts that a run can be shipped if its true loss is the margin: 0.05, by which the "
-    "differences are then lower, or the mean itself.",
-    "differences | queries | better | worse | either | not worse, wrong | too few",
-)
+@section("differences | queries | better | worse | either | not worse, wrong | too few")
 def few(random: Random, logs: int) -> Iterator[Row]:
     for (name, truth, draw), queries in product(DIFFERENCES, FEW):
         size, margin = draw(random, (logs, queries)), -truth or 0.05
@@ -961,12 +869,7 @@ def few(random: Random, logs: int) -> Iterator[Row]:
         ]  # fmt: skip
 
 
-@section(
-    "Power for few queries",
-    "Normal differences, of which the t test with 50 queries finds the mean in 0.8 of logs, "
-    "beside scipy's paired t test. With 50 queries, the loss should be at most 0.03.",
-    "column | queries | power | power of t",
-)
+@section("column | queries | power | power of t")
 def power(random: Random, logs: int) -> Iterator[Row]:
     std, effect = 0.1, detected(50, 0.8) / math.sqrt(50)
     for metric, queries in product((NDCG, ANY), (20, 30, 50)):
@@ -978,11 +881,7 @@ def power(random: Random, logs: int) -> Iterator[Row]:
         yield [metric, queries, Level(own, queries >= 50 and own < of_t - 0.03), Level(of_t)]
 
 
-@section(
-    "Means of values in [0, 1]",
-    'Intervals of `summarize`. "Outside" is the share that leaves the range, which must be 0.',
-    "values | queries | covered | wrong above | wrong below | outside | none",
-)
+@section("values | queries | covered | wrong above | wrong below | outside | none")
 def ranged(random: Random, logs: int) -> Iterator[Row]:
     for (name, truth, draw, metric), queries in product(MEANS, FEW):
         shape = (logs, queries)
@@ -992,15 +891,16 @@ def ranged(random: Random, logs: int) -> Iterator[Row]:
 
 
 def main() -> None:
-    options = arguments()
-    parts: list[str] = []
+    options = arguments(__doc__, logs=500, seed=1, only="")
+    sections = [each for each in SECTIONS if each in options.only.split(",") or not options.only]
+    parts: dict[str, str] = {}
     beyond: list[str] = []
     warned: list[Row] = []
     started = time.process_time()
-    for name in options.only:
+    for name in sections:
         part, before, number = SECTIONS[name], time.process_time(), len(CALLS)
         rows = [*part.rows(np.random.default_rng(options.seed), options.logs)]
-        parts += part.lines(rows)
+        parts[name] = table(part.head, rows)
         beyond += part.beyond(rows)
         calls = CALLS[number:]
         kinds = {re.sub(r"[\d,.]*\d", "n", each)[:60] for call in calls for each in call}
@@ -1008,30 +908,21 @@ def main() -> None:
         excused = sum(isinstance(each, Level) and each.is_excused for row in rows for each in row)
         warned.append([part.title, len(calls), sum(map(bool, calls)), excused, texts])
         print(f"{name}: {time.process_time() - before:.0f} s of CPU time", file=sys.stderr)
-    error = 2 * math.sqrt(0.05 * 0.95 / options.logs)
-    head = [
-        "# Levels of intervals, tests and gates",
-        "",
-        f"Generated on {date.today()} by `python -m tests.bench.levels` in "
-        f"{time.process_time() - started:,.0f} s of CPU time, with Polars {pl.__version__}, NumPy "
-        f"{np.__version__}, scipy {scipy.__version__} and Python {platform.python_version()}: "
-        f"{options.logs:,} simulated logs per cell unless it says otherwise, seed {options.seed}. "
-        "Intervals have a confidence of 0.95. \"Covered\" is the share of intervals that contain "
-        f"the true value. By chance, shares near 0.95 and 0.05 move by {error:.3f} either way (two "
-        "standard errors).",
-        "",
-        f"Cells are bold where a level does not hold: a coverage below {COVERED}, false alarms above "
-        f"{ALARMS}, wrong proofs above {PASSES}, which are three standard errors of 500 logs away, "
-        f"and planned power below {POWER}. They are listed at the end. A cell with † would hold if "
-        "all logs with the warning that few units have most of the weight were right.",
-        "",
-    ]  # fmt: skip
-    part = Section(
-        "Calls with warnings", "Each call is about all logs of a cell.",
-        ["section", "calls", "with a warning", "cells with †", "warnings"], SECTIONS["few"].rows,
-    )  # fmt: skip
-    tail = [*part.lines(warned), "## What does not hold", "", *(beyond or ["Nothing."])]
-    publish("\n".join([*head, *parts, *tail]) + "\n", options.output)
+    if not options.only:
+        error = 2 * math.sqrt(0.05 * 0.95 / options.logs)
+        parts["run"] = (
+            f"Generated on {date.today()} by `python -m tests.bench.levels` in "
+            f"{time.process_time() - started:,.0f} s of CPU time, with Polars {pl.__version__}, "
+            f"NumPy {np.__version__}, scipy {scipy.__version__} and Python "
+            f"{platform.python_version()}: {options.logs:,} simulated logs per cell unless it says "
+            f'otherwise, seed {options.seed}. Intervals have a confidence of 0.95. "Covered" is '
+            "the share of intervals that contain the true value. By chance, shares near 0.95 and "
+            f"0.05 move by {error:.3f} either way (two standard errors)."
+        )
+        head = ["section", "calls", "with a warning", "cells with †", "warnings"]
+        parts["warnings"] = table(head, warned)
+        parts["beyond"] = "\n".join(beyond or ["Nothing."])
+    publish(filled(PAGE.read_text(encoding="utf-8"), parts), options.output)
 
 
 if __name__ == "__main__":

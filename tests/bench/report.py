@@ -19,9 +19,6 @@ BASELINE = "polars_rank"
 LIMIT, README_LENGTHS = "numba", (10, 100)
 #: What differs by less is equal: means of float64.
 AGREEMENT = 1e-9
-HEADER = """
-| contender | metrics | seconds | × | in the peer | × | start | CPU | peak MB | × | means |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"""
 
 
 class Run(NamedTuple):
@@ -60,10 +57,10 @@ class Case(NamedTuple):
     def ratio(self, number: str, contender: str) -> float:
         return self.median(number, contender) / self.median(number)
 
-    def difference(self, contender: str) -> tuple[float, str]:
-        """Return the largest difference of a mean, and the metric."""
+    def difference(self, contender: str) -> float:
+        """Return the largest difference of a mean."""
         means, expected = (self.of(name)[0].means for name in (contender, BASELINE))
-        return max((abs(mean - expected[name]), name) for name, mean in means.items())
+        return max(abs(mean - expected[name]) for name, mean in means.items())
 
 
 class Number(NamedTuple):
@@ -92,46 +89,15 @@ class Results(NamedTuple):
     memory: str = ""
 
 
-# One log
-
-
-def table(cases: list[Case], metrics: list[str]) -> str:
-    log = cases[0].log._replace(rows=Log().rows)  # the title has no rows
-    lines = [
-        f"Rankings of {log.title}, {log.ties:.0%} of the scores rounded, memory budget: "
-        f"{log.memory or 'default'}. Metrics: {', '.join(metrics)}.",
-        f"{machine()}. Medians (fastest-slowest); × is the ratio to {BASELINE}.",
+def one_log(cases: list[Case]) -> str:
+    """Return the tables of logs of one form."""
+    log = cases[0].log
+    head = f"{log.ties:.0%} of scores rounded, memory: {log.memory or 'default'}. {machine()}."
+    tables = [
+        f"{name} (ratio to {BASELINE})\n\n{wide_table(cases, key)}"
+        for key, (name, *_) in NUMBERS.items()
     ]
-    for case in cases:
-        lines += [f"\n**{case.log.rows:,} rows**", HEADER]
-        lines += [line(case, name) for name in case.contenders]
-    return "\n".join([*lines, "", *about(cases)]) + "\n"
-
-
-def line(case: Case, name: str) -> str:
-    def ratio(number: str) -> str:
-        return f"{case.ratio(number, name):.2f}" if BASELINE in case.contenders else ""
-
-    runs = case.of(name)
-    seconds = [run.seconds for run in runs]
-    equal = ""
-    if BASELINE in case.contenders:
-        difference, metric = case.difference(name)
-        equal = "equal" if difference <= AGREEMENT else f"differ by {difference:.1g} ({metric})"
-    cells = [
-        name,
-        len(runs[0].means),
-        f"{median(seconds):.3f} ({min(seconds):.3f}-{max(seconds):.3f})",
-        ratio("seconds"),
-        f"{case.median('inside', name):.3f}",
-        ratio("inside"),
-        f"{median(run.wall - run.seconds for run in runs):.1f}",
-        f"{case.median('cpu', name):.1f}",
-        f"{case.median('peak', name):,.0f}",
-        ratio("peak"),
-        equal,
-    ]
-    return f"| {' | '.join(map(str, cells))} |"
+    return "\n\n".join([head, *tables, wrapped(agreement(cases)), "\n".join(about(cases))]) + "\n"
 
 
 def about(cases: list[Case]) -> Iterator[str]:
@@ -264,7 +230,7 @@ def wide_table(cases: list[Case], number: str) -> str:
         cells = [case.log.title]
         for name in names:
             cell = figure(case, number, name) if name in case.contenders else ""
-            if cell and name != BASELINE:
+            if cell and name != BASELINE and BASELINE in case.contenders:
                 cell += f" ({ratio(case.ratio(number, name))})"
             cells.append(cell)
         lines.append(f"| {' | '.join(cells)} |")
@@ -314,8 +280,8 @@ def agreement(cases: list[Case]) -> str:
     """Return a sentence about means that are not equal."""
     worst: dict[str, float] = {}
     for case in cases:
-        for name in case.contenders:
-            worst[name] = max(worst.get(name, 0), case.difference(name)[0])
+        for name in case.contenders if BASELINE in case.contenders else ():
+            worst[name] = max(worst.get(name, 0), case.difference(name))
     unequal = [f"{title(name)} (by up to {x:.1g})" for name, x in worst.items() if x > AGREEMENT]
     text = f"The means of all contenders are equal within 1e-9"
     return f"{text}, except for those of {', '.join(unequal)}." if unequal else f"{text}."
