@@ -52,7 +52,7 @@ settings.register_profile("deep", max_examples=300, deadline=None, print_blob=Tr
 settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
 #: Programs, and code for type checkers only.
-collect_ignore = ["benchmarks", "typing"]
+collect_ignore = ["bench", "typing"]
 
 
 #: Warnings about random logs of hypothesis.
@@ -78,7 +78,7 @@ HEAVY = (
 #: What is not marked `core`: tests of what is made from numbers (charts, pages, commands), of what
 #: stands beside evaluation and statistics, of other tools and programs, and of faults.
 NOT_CORE = (
-    *("catalog", "cli", "conformance", "judges", "plot", "reporting", "spark"),
+    *("catalog", "cli", "conformance", "judges", "peers", "plot", "reporting", "spark"),
     *("test_click_labels.py", "test_click_rates.py"),
     *("test_benchmarks.py", "test_coming_from.py", "test_examples.py", "test_faults.py"),
     *("test_guide.py", "test_hostile_names.py", "test_progress.py"),

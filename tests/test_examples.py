@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 #: Those that need another engine or processes, and the tests that run them.
 ELSEWHERE = {
     "on_spark": "tests/spark",
-    "ray_data": "tests/conformance",
+    "ray_data": "tests/peers",
     "process_pool": "test_a_pool_of_processes_runs",
 }
 

@@ -52,7 +52,7 @@ def test_counts_are_those_of_the_page_on_tests() -> None:
     )
     (differences,) = (count for name, count in rows.items() if name.startswith("known differences"))
     (metrics,) = (count for name, count in rows.items() if name.startswith("metrics, each"))
-    levels = re.search(r"\(`tests/benchmarks/levels.md`\) \| (.*?) \| (.*?) \| .*?: (\d+),", page)
+    levels = re.search(r"\(`tests/bench/levels.md`\) \| (.*?) \| (.*?) \| .*?: (\d+),", page)
     situations, logs, beyond = levels.groups()
     for text in (
         f"a preset for each of {tools} tools",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections import Counter
@@ -11,7 +10,6 @@ from functools import cache
 from typing import Any
 
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conventions import named as preset_named
 
 from .named import (
     CHOICES,
@@ -24,66 +22,11 @@ from .named import (
     is_same,
     words,
 )
-from .write_tools import FIXTURE, PEERS, Tool, full_name
+from tests import recorded
+from tests.recorded.tools import PEERS, Tool, full_name
 
-RECORDED = json.loads(FIXTURE.read_text(encoding="utf-8"))
+RECORDED = recorded.read("tools")
 TOOLS = {name: tool for name, tool in PEERS.items() if name in RECORDED["versions"]}
-
-CASES_HEAD = """\
-# Cases on which tools differ
-
-{count} queries with few documents, each about one choice. Use them to test a function of your own, in any
-language: the folder `examples/conformance` has a JSON file for each topic, with the values of all metrics
-on which conventions differ, and `schema.json`, the JSON Schema of these files.
-
-In a file, `conventions` names who defines a value: a preset of polars_rank, such as "ranx", or a change of
-the defaults of polars_rank, such as `ties=input`, which `changes` explains. `tools` names the versions of
-tools that were run. The value null means that the query does not count, and "error" that the input is
-refused. `separates` lists the changes that give some metric of the case another value than the defaults.
-`conventions.json` has the choices of each preset. Numbers have 15 digits.
-
-This page has the metrics of each case that differ most, with the values of changes and of tools. The
-[scorecard](scorecard.md) shows which conventions tools follow. The script
-`python -m tests.conformance.write_cases` generates the files and both pages.
-"""
-
-SCORECARD_HEAD = """\
-# Scorecard of tools
-
-Which convention each tool follows in the [cases](cases.md) of a topic: the convention has the values of the
-tool in all cases of the topic that the tool accepts. Metrics in parentheses follow the convention; without
-them, all metrics of the tool that the choice affects do.
-
-These versions were run: {versions}. The script `tests/conformance/write_tools.py` has the calls, and
-compares the values again with the tools that are installed.
-
-- {lists} read scores and labels without document ids, so that the caller decides about unjudged documents
-  and ids.
-- {ranks} read documents that the caller has ranked. LlamaIndex and Haystack have no cutoff: they are given
-  the first k documents.
-- {dictionaries} read dictionaries, in which a document occurs once.
-
-| topic | convention | tools |
-| --- | --- | --- |
-"""
-
-REFUSED_HEAD = """
-## Inputs that tools refuse
-
-| tool | cases |
-| --- | --- |
-"""
-
-DIFFERENCES_HEAD = """
-## Differences from presets
-
-Where a tool has another value than its preset, apart from inputs that one of them refuses. Tools without
-document ids are compared on the documents that they are given, and tools without a preset with
-{bases}.
-
-| case | metric | tool | value | value of the preset |
-| --- | --- | --- | --- | --- |
-"""
 
 #: What tools without document ids know.
 LISTS = {"judgments": "retrieved", "duplicates": "separate"}
@@ -109,9 +52,9 @@ OTHER = "another convention"
 PREFERRED = ("ndcg", "average_precision", "precision", "recall", "reciprocal_rank", "dcg")
 
 
-def cases_page(topics: Mapping[str, Any]) -> str:
-    """Return the page of cases."""
-    parts = [CASES_HEAD.format(count=len(CASES))]
+def sections(topics: Mapping[str, Any]) -> str:
+    """Return the sections of cases."""
+    parts = []
     for topic, data in topics.items():
         parts.append(f"## {topic.capitalize()}\n\n{data['text']}\n")
         parts += [_section(case, data["changes"]) for case in data["cases"]]
@@ -181,7 +124,7 @@ class Row:
     def __init__(self, tool: Tool, metric: str, case: Case, value: Value) -> None:
         self.tool, self.case, self.value = tool, case, value
         name = full_name(tool.base.get(metric, metric), case)
-        self.choices = choices_for(name, preset_named(tool.preset or DEFAULT.name))
+        self.choices = choices_for(name, tool.preset or DEFAULT.name)
         self.given = LISTS if tool.takes == "lists" else {}
 
     def expected(self, change: Change) -> Value:
@@ -226,27 +169,39 @@ def followed(name: str, metric: str, topic: str) -> str | None:
     return OTHER
 
 
-def scorecard() -> str:
-    """Return the page of tools."""
-    takes = {
-        kind: _listed([name for name, tool in TOOLS.items() if tool.takes == kind])
+def scorecard() -> dict[str, str]:
+    """Return the parts of the page of tools."""
+    lists, ranks, dictionaries = (
+        _listed([name for name, tool in TOOLS.items() if tool.takes == kind])
         for kind in ("lists", "ranks", "dictionaries")
-    }
+    )
     bases = _listed([
         f"{' and '.join(f'`{base}`' for base in tool.base.values())} for {name}"
         for name, tool in TOOLS.items() if not tool.preset
     ])  # fmt: skip
-    return (
-        _filled(SCORECARD_HEAD.format(versions=_listed([*map(label, TOOLS)]), **takes))
-        + "\n".join(line for topic in SHOWN for line in _conventions(topic))
-        + "\n"
-        + REFUSED_HEAD
-        + "\n".join(_refused())
-        + "\n"
-        + _filled(DIFFERENCES_HEAD.format(bases=bases))
-        + "\n".join(_differences())
-        + "\n"
+    tools = (
+        f"These versions were run: {_listed([*map(label, TOOLS)])}.\n\n"
+        f"- {lists} read scores and labels without document ids, so that the caller decides about "
+        "unjudged documents and ids.\n"
+        f"- {ranks} read documents that the caller has ranked. LlamaIndex and Haystack have no "
+        "cutoff: they are given the first k documents.\n"
+        f"- {dictionaries} read dictionaries, in which a document occurs once.\n"
     )
+    differences = (
+        "Where a tool has another value than its preset, apart from inputs that one of them refuses. "
+        "Tools without document ids are compared on the documents that they are given, and tools "
+        f"without a preset with {bases}.\n\n"
+        "| case | metric | tool | value | value of the preset |\n| --- | --- | --- | --- | --- |\n"
+    )
+    conventions = [line for topic in SHOWN for line in _conventions(topic)]
+    return {
+        "tools": _filled(tools),
+        "conventions": "\n".join(
+            ["| topic | convention | tools |\n| --- | --- | --- |", *conventions]
+        ),
+        "refused": "\n".join(["| tool | cases |\n| --- | --- |", *_refused()]),
+        "differences": _filled(differences) + "\n".join(_differences()),
+    }
 
 
 def _filled(text: str) -> str:

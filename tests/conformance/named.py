@@ -17,11 +17,11 @@ import polars_rank as pr
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.definitions import ALTERNATIVES, TEXTS, Definition, value_text
 from polars_rank.conformance.reference import METRICS, RefusedError, value
-from polars_rank.conventions import PRESETS
+from polars_rank.conventions import PRESETS, named
 from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.names import read
 
-from .write_tools import full_name
+from tests.recorded.tools import full_name
 
 #: A value of a metric: a number, None if the query does not count, or "error".
 Value = float | str | None
@@ -80,10 +80,12 @@ _VALUES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def choices_for(name: str, conventions: pr.Conventions = DEFAULT) -> dict[str, Any]:
-    """Return the choices of conventions for a metric, with the name of its function."""
-    metric = read(name, conventions.name)
-    return {"metric": metric.function.__name__, **Definition.of(metric, conventions).choices()}
+@cache
+def choices_for(name: str, preset: str = DEFAULT.name) -> dict[str, Any]:
+    """Return the choices of a preset for a metric, with the name of its function."""
+    metric = read(name, preset)
+    definition = Definition.of(metric, named(preset) if preset != DEFAULT.name else DEFAULT)
+    return {"metric": metric.function.__name__, **definition.choices()}
 
 
 def changes_of(topic: str, choices: Change) -> Iterator[dict[str, Any]]:

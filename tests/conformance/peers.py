@@ -159,6 +159,11 @@ def of_ranx_bpref(log: pl.DataFrame) -> pl.DataFrame:
     return log.filter(both.over("query").fill_null(value=False))
 
 
+def ranx_bpref(log: pl.DataFrame, names: Sequence[str]) -> Values:
+    """Evaluate bpref with ranx, without rankings for which it is wrong."""
+    return ranx(of_ranx_bpref(log), names)
+
+
 def by_list(evaluate: Callable[[list[float], list[float], str], float | None]) -> Callable:
     """Convert a function of scores, labels and a name to a function of a log and names."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import needs
@@ -11,18 +12,19 @@ import pytest
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.definitions import ALTERNATIVES, changes
 from polars_rank.conformance.reference import METRICS
-from polars_rank.conventions import PRESETS, named as preset_named
+from polars_rank.conventions import PRESETS
 
-from . import write_cases
+from tests import recorded
+from tests.recorded.tools import TOOLS, full_name
+
+from .case_files import FOLDER, TOPICS
 from .named import DEFAULT, changed_value, choices_for, is_same, preset_values
-from .recorded import evaluated
-from .write_tools import FIXTURE, PEERS, TOOLS, full_name, inputs
 
 LOG2_3, LOG2_5 = math.log2(3), math.log2(5)
 
 
 def read(name: str) -> Any:
-    return json.loads((write_cases.FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def values(case: str, metric: str) -> dict[str, Any]:
@@ -35,19 +37,12 @@ def values(case: str, metric: str) -> dict[str, Any]:
     }
 
 
-def test_files_and_pages_are_up_to_date() -> None:
-    files = write_cases.files()
-    for path, text in files.items():
-        assert path.read_text(encoding="utf-8") == text, f"{path}: run `{write_cases.RUN}`"
-    assert {*write_cases.FOLDER.iterdir()} <= {*files, write_cases.FOLDER / "schema.json"}
-
-
 def test_files_follow_the_schema() -> None:
     jsonschema = needs.package("jsonschema", "test")
     schema = read("schema")
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    for name in (*write_cases.TOPICS, "conventions"):
+    for name in (*TOPICS, "conventions"):
         validator.validate(read(name))
     broken = read("ties")
     broken["cases"][0]["metrics"]["ndcg@1"][0]["value"] = "missing"
@@ -57,52 +52,55 @@ def test_files_follow_the_schema() -> None:
 def test_names_and_sizes_of_cases() -> None:
     names = [case.name for case in CASES]
     assert len({*names}) == len(names) >= 60
-    assert [*dict.fromkeys(case.topic for case in CASES)] == [*write_cases.TOPICS]
+    files = {path.stem for path in FOLDER.iterdir()}
+    assert files == {*TOPICS, "conventions", "schema"}
+    assert [*dict.fromkeys(case.topic for case in CASES)] == [*TOPICS]
     for case in CASES:
         assert case.text.endswith(".") and len(case.rows) <= 12, case.name
         scores = [score for _, score in case.rows]
         assert all(scores.count(score) <= 4 for score in scores), case.name
 
 
-@pytest.mark.parametrize("topic", write_cases.TOPICS)
-def test_each_case_separates_conventions(topic: str) -> None:
-    data = read(topic)
-    for case in data["cases"]:
-        assert case["separates"] and {*case["separates"]} <= data["changes"].keys(), case["name"]
-        counts = [
-            sum(bool(group["conventions"]) for group in groups)
-            for groups in case["metrics"].values()
-        ]
-        assert max(counts) > 1, case["name"]
+def test_each_case_separates_conventions() -> None:
+    for topic in TOPICS:
+        data = read(topic)
+        for case in data["cases"]:
+            assert case["separates"] and {*case["separates"]} <= data["changes"].keys(), case[
+                "name"
+            ]
+            counts = [
+                sum(bool(group["conventions"]) for group in groups)
+                for groups in case["metrics"].values()
+            ]
+            assert max(counts) > 1, case["name"]
 
 
-@pytest.mark.parametrize(
-    ("choice", "value"),
-    [(choice, each) for choice in ALTERNATIVES for each in ALTERNATIVES[choice]],
-)
-def test_each_change_of_a_choice_has_another_value_in_a_case(choice: str, value: Any) -> None:
-    def is_separated(case: Case, metric: str) -> bool:
-        choices = {"decimals": None, **choices_for(full_name(metric, case))}
-        if {choice: value} not in [*changes(choices)]:
-            return choices.get(choice) == value
-        default = changed_value(case, choices, {})
-        return not is_same(default, changed_value(case, choices, {choice: value}))
-
-    assert any(is_separated(case, metric) for case in CASES for metric in METRICS)
+def is_separated(case: Case, metric: str, choice: str, value: Any) -> bool:
+    """Return whether a change of a choice gives a metric another value in a case."""
+    choices = {"decimals": None, **choices_for(full_name(metric, case))}
+    if {choice: value} not in [*changes(choices)]:
+        return choices.get(choice) == value
+    default = changed_value(case, choices, {})
+    return not is_same(default, changed_value(case, choices, {choice: value}))
 
 
-@pytest.mark.parametrize("preset", [DEFAULT.name, *(preset.name for preset in PRESETS)])
-def test_the_reference_has_the_values_of_the_preset(preset: str) -> None:
+def test_each_change_of_a_choice_has_another_value_in_a_case() -> None:
+    for choice, values in ALTERNATIVES.items():
+        for value in values:
+            pairs = product(CASES, METRICS)
+            assert any(is_separated(*pair, choice, value) for pair in pairs), (choice, value)
+
+
+def test_the_reference_has_the_values_of_presets() -> None:
     cases = {case.name: case for case in CASES}
-    known = preset_values(preset)
-    for (case, name), value in known.items():
-        choices = choices_for(name, preset_named(preset))
-        found = changed_value(cases[case], choices, {})
-        assert is_same(value, found), (case, name, value, found, choices)
-    if preset == "ndeval":  # its metrics are about subtopics
-        assert not known
-    else:
-        assert {case for case, _ in known} == {*cases}
+    for preset in (DEFAULT.name, *(each.name for each in PRESETS)):
+        known = preset_values(preset)
+        for (case, name), value in known.items():
+            choices = choices_for(name, preset)
+            found = changed_value(cases[case], choices, {})
+            assert is_same(value, found), (case, name, value, found, choices)
+        # The metrics of ndeval are about subtopics.
+        assert {case for case, _ in known} == ({*cases} if preset != "ndeval" else set())
 
 
 def test_values_by_visible_arithmetic() -> None:
@@ -134,12 +132,6 @@ def test_values_by_visible_arithmetic() -> None:
     assert values("empty/nothing-retrieved", "precision@2")["trec_eval 9"] is None
 
 
-def test_recorded_values_are_of_these_cases() -> None:
-    recorded = json.loads(FIXTURE.read_text(encoding="utf-8"))
-    assert recorded["log"] == json.loads(json.dumps(inputs()))
-    assert recorded["versions"].keys() == PEERS.keys()
-
-
 @pytest.mark.filterwarnings("ignore")  # from the tools
 @pytest.mark.parametrize(
     ("tool", "module"),
@@ -147,10 +139,10 @@ def test_recorded_values_are_of_these_cases() -> None:
 )
 def test_values_of_tools_are_those_recorded(tool: str, module: str) -> None:
     needs.package(module, "test")
-    recorded = json.loads(FIXTURE.read_text(encoding="utf-8"))["values"][tool]
-    found = evaluated({}, {tool: TOOLS[tool]})["values"][tool]
-    assert found.keys() == recorded.keys()
+    file = recorded.read("tools")["values"][tool]
+    found = recorded.evaluated({}, {tool: TOOLS[tool]})["values"][tool]
+    assert found.keys() == file.keys()
     for case, values in found.items():
         numbers = {name: value for name, value in values.items() if value != "error"}
-        assert values.keys() == recorded[case].keys()
-        assert numbers == pytest.approx({name: recorded[case][name] for name in numbers}), case
+        assert values.keys() == file[case].keys()
+        assert numbers == pytest.approx({name: file[case][name] for name in numbers}), case
