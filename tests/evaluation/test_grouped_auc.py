@@ -6,29 +6,21 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-LOG = pl.DataFrame(
-    {
-        "run": ["x"] * 5 + ["y"] * 6,
-        "query": ["a", "a", "b", "b", "b", "a", "a", "a", "b", "b", "c"],
-        "score": [0.9, 0.1, 0.9, 0.5, 0.1, 0.5, 0.5, None, 0.3, 0.2, 0.1],
-        "label": [1, 0, 0, 1, 0, 1, 0, 1, 1, 1, None],
-    }
-)
+LOG = pl.DataFrame({
+    "run": ["x"] * 5 + ["y"] * 6, "query": [*"aabbbaaabbc"],
+    "score": [0.9, 0.1, 0.9, 0.5, 0.1, 0.5, 0.5, None, 0.3, 0.2, 0.1],
+    "label": [1, 0, 0, 1, 0, 1, 0, 1, 1, 1, None],
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_weighted_by_impressions(engine):
     found = pr.grouped_auc(LOG.lazy(), by="run").collect(engine=engine)
     # x: AUC 1 of 2 documents and 1/2 of 3. y: only "a" has both kinds, a tied pair.
-    expected = pl.DataFrame(
-        {
-            "run": ["x", "y"],
-            "queries": [2, 1],
-            "impressions": [5, 2],
-            "gauc": [(2 * 1 + 3 * 0.5) / 5, 0.5],
-        }
-    )
-    assert_frame_equal(found, expected, check_dtypes=False)
+    assert found.columns == ["run", "queries", "impressions", "gauc"]
+    assert found.rows() == [("x", 2, 5, (2 * 1 + 3 * 0.5) / 5), ("y", 1, 2, 0.5)]
+    nothing = pr.grouped_auc(LOG.filter(pl.col("query") == "c"), run=None)
+    assert nothing.row(0) == (0, 0, None)
 
 
 def test_equals_the_oracle_of_each_list():
@@ -41,8 +33,3 @@ def test_equals_the_oracle_of_each_list():
             parts.append((rows["score"].count(), auc))
     expected = sum(n * auc for n, auc in parts) / sum(n for n, _ in parts)
     assert pr.grouped_auc(log)["gauc"].item() == pytest.approx(expected, abs=1e-12)
-
-
-def test_no_list_with_an_auc():
-    found = pr.grouped_auc(LOG.filter(pl.col("query") == "c"), run=None)
-    assert found.row(0) == (0, 0, None)
