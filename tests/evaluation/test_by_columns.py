@@ -245,7 +245,7 @@ def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
         scanned.with_columns(pl.col("query") // 100, doc=pl.int_range(pl.len())),
         scanned.select(pl.col("query") // 100, "score", "label", doc=pl.int_range(pl.len())),
         scanned.drop("query").with_columns(query=pl.lit(1), doc=pl.int_range(pl.len())),
-        scanned.rename({"query": "other"}).with_columns(query=pl.lit(1), doc=pl.int_range(pl.len())),
+        scanned.rename({"query": "x"}).with_columns(query=pl.lit(1), doc=pl.int_range(pl.len())),
         scanned.join(table.lazy().select("doc").unique().head(2), how="cross")
         .drop("doc").rename({"doc_right": "doc"}).unique(["query", "doc"]),
     ):  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,25 +107,22 @@ def test_every_metric(duplicates: str, ties: str) -> None:
     assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
 
 
-@pytest.mark.parametrize("score", [pl.Float64, pl.Decimal(10, 2)], ids=str)
-@pytest.mark.parametrize("duplicates", ["max", "first"])
-def test_copies_of_categorical_ids(duplicates: str, score: pl.DataType) -> None:
+def test_copies_of_categorical_ids() -> None:
     draw = random.Random(8)
     rows = [(draw.randrange(9), f"{draw.randrange(8)}", draw.randrange(5)) for _ in range(200)]
-    log = pl.DataFrame(rows, ["query", "doc", "score"], orient="row").with_columns(
-        pl.col("score").cast(score), label=1
-    )
-    found = pr.rank(log.with_columns(pl.col("doc").cast(pl.Categorical)), duplicates=duplicates)
-    expected = pr.rank(log, duplicates=duplicates)
-    assert found.with_columns(pl.col("doc").cast(pl.String)).equals(expected)
+    numbers = pl.DataFrame(rows, ["query", "doc", "score"], orient="row")
+    for score, duplicates in product((pl.Float64, pl.Decimal(10, 2)), ("max", "first")):
+        log = numbers.with_columns(pl.col("score").cast(score), label=1)
+        found = pr.rank(log.cast({"doc": pl.Categorical}), duplicates=duplicates)
+        assert found.cast({"doc": pl.String}).equals(pr.rank(log, duplicates=duplicates))
 
 
-@pytest.mark.parametrize("ties", ["doc", "input"])
-def test_copies_are_dropped_in_flat_memory(ties: str, tmp_path: Path) -> None:
+def test_copies_are_dropped_in_flat_memory(tmp_path: Path) -> None:
     rankings = [[Row("b", 5.0, 1), Row("a", 2.0, None), Row("b", 1.0, 1)], [Row("x", 4.0, 0)]]
     log_of(rankings).write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet")
-    assert not holding_nodes(pr.per_query(scanned, "num_ret", duplicates="max", ties=ties))
+    for ties in ("doc", "input"):
+        assert not holding_nodes(pr.per_query(scanned, "num_ret", duplicates="max", ties=ties))
 
 
 def test_copies_with_ids_of_their_own_keep_their_ranks_without_credit() -> None:
@@ -147,35 +145,29 @@ def test_copies_with_ids_of_their_own_keep_their_ranks_without_credit() -> None:
         assert found[metric].to_list() == pytest.approx(values), metric
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("function", [pr.per_query, pr.rank])
-@pytest.mark.parametrize("ties", ["doc", "input"])
-@pytest.mark.parametrize("duplicates", ["max", "first"])
-def test_scores_and_labels_in_different_rows(
-    lazy: bool, function: Any, ties: str, duplicates: str
-) -> None:
-    def evaluate(rows: list[Row]) -> pl.DataFrame:
-        log: Any = log_of([rows, [Row("b", 1.0, 1)]])
-        log = log.lazy() if lazy else log
-        metrics = [] if function is pr.rank else ["num_rel_ret"]
-        result: pl.DataFrame = (
-            function(log, *metrics, duplicates=duplicates, ties=ties).lazy().collect()
-        )
-        return result
-
+def test_scores_and_labels_in_different_rows() -> None:
     # Rows of a run and of its judgments, which were not joined.
     separate = [Row("b", 3.0, None), Row("c", 2.0, None), Row("c", None, 1), Row("b", None, 1)]
-    found = "rows without a score.*pr.join_judgments"
-    found = found if lazy else rf"2 documents.*{found}.*'label': \[None, 1\]"
-    for rows in (separate, separate[::-1]):
-        with pytest.raises(pr.errors.DataError, match=found):
-            evaluate(rows)
     other = [Row("b", 3.0, 1), Row("c", 2.0, 1), Row("b", 1.0, 0)]
     unjudged = [Row("b", 3.0, None), Row("c", 2.0, 1), Row("b", 1.0, 1)]
-    for rows, relevant in ((other, 2), (unjudged, 1)):  # the row that is kept has its label
-        result = evaluate(rows).filter(query=0)
+    for lazy, function, ties, duplicates in product(
+        (False, True), (pr.per_query, pr.rank), ("doc", "input"), ("max", "first")
+    ):
+
+        def evaluate(rows: list[Row]) -> pl.DataFrame:
+            log: Any = log_of([rows, [Row("b", 1.0, 1)]])
+            log = log.lazy() if lazy else log
+            metrics = [] if function is pr.rank else ["num_rel_ret"]
+            return function(log, *metrics, duplicates=duplicates, ties=ties).lazy().collect()
+
+        found = "rows without a score.*pr.join_judgments"
+        found = found if lazy else rf"2 documents.*{found}.*'label': \[None, 1\]"
+        for rows in (separate, separate[::-1]):
+            with pytest.raises(pr.errors.DataError, match=found):
+                evaluate(rows)
         column = "relevant" if function is pr.rank else "num_rel_ret"
-        assert result[column].sum() == relevant
+        for rows, relevant in ((other, 2), (unjudged, 1)):  # the row that is kept has its label
+            assert evaluate(rows).filter(query=0)[column].sum() == relevant
 
 
 def test_conventions_set_the_treatment() -> None:
