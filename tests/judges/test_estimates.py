@@ -94,25 +94,16 @@ def test_differences_are_those_of_the_paper() -> None:
     assert (row["verdict"], row["comparisons"]) == ("better", 1)
 
 
-def test_columns_are_those_of_summarize_and_compare() -> None:
-    human, predicted = tables()
-    means, differences = pr.summarize(human, "x"), pr.compare(human, "x", baseline="a")
-    for plain, options in ((means, {}), (differences, {"baseline": "a"})):
-        found = pr.judges.estimate(human, predicted, "x", **options)
-        assert found.columns == [*plain.columns[:-1], *NEW, "method"]
-        assert {name: found.schema[name] for name in plain.columns} == dict(plain.schema)
-
-
-@pytest.mark.parametrize("options", [{}, {"baseline": "a"}], ids=str)
-def test_predictions_of_no_use_change_nothing(options: dict) -> None:
+def test_predictions_of_no_use_change_nothing() -> None:
     """The judge gives the opposite of the truth, so that its weight is 0."""
     human, predicted = tables()
     opposite = predicted.with_columns(x=-pl.col("x"))
-    found = pr.judges.estimate(human, opposite, **options)
-    plain = (pr.compare if options else pr.summarize)(human, **options)
-    assert found["judge_weight"].unique().to_list() == [0]
-    assert found["effective_queries"].unique().to_list() == [100]
-    assert_frame_equal(found.drop(NEW), plain, rel_tol=1e-9)
+    for function, options in ((pr.summarize, {}), (pr.compare, {"baseline": "a"})):
+        found, plain = pr.judges.estimate(human, opposite, **options), function(human, **options)
+        assert found.columns == [*plain.columns[:-1], *NEW, "method"]
+        assert found["judge_weight"].unique().to_list() == [0]
+        assert found["effective_queries"].unique().to_list() == [100]
+        assert_frame_equal(found.drop(NEW), plain, rel_tol=1e-9)
 
 
 def test_perfect_predictions_narrow_the_interval() -> None:
@@ -217,48 +208,32 @@ def test_directions_are_those_of_differences_only() -> None:
     assert pr.judges.estimate(*low, baseline="a")["verdict"].item() == "worse"
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (lambda p: p.filter(pl.col("run") == "a"), DataError, "`predicted` has no row for 100 rows"),
-        (lambda p: p.drop("x"), SchemaError, "'x' \\(`predicted`\\) not found"),
-        (lambda p: p.with_columns(pl.col("query").cast(pl.String)), SchemaError, "same type"),
-        (lambda p: p.with_columns(x=pl.lit(float("nan"))), DataError, "NaN or infinite"),
-        (lambda p: pl.concat([p, p.with_columns(run=pl.lit("c"))]), DataError,
-         "1 run of `predicted` not found"),
-        (lambda p: pl.concat([p, p.head(1)]), DataError, "duplicate rankings"),
-    ],
-)  # fmt: skip
-def test_bad_predictions(change: Any, error: type, message: str) -> None:
-    human, predicted = tables()
-    for options in ({}, {"baseline": "a"}):
-        with pytest.raises(error, match=message):
-            pr.judges.estimate(human, change(predicted), **options)
-        with pytest.raises(error, match=message):
-            pr.judges.estimate(human.lazy(), change(predicted).lazy(), **options).collect()
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "error", "message"),
-    [
-        (lambda h: h.head(0), {}, DataError, "`human` has no rows"),
-        (lambda h: h.with_columns(x=pl.lit(math.inf)), {}, DataError, "NaN or infinite"),
-        (lambda h: h.with_columns(w=pl.col("w") + 1), {"weight": "w"}, DataError,
-         "200 rows of `human` have another value in `predicted` \\(column 'w'\\)"),
-        (lambda h: h.with_columns(w=pl.lit(-1.0)), {"weight": "w"}, DataError, "null, negative"),
-        (lambda h: h.with_columns(u=pl.col("u") + 1), {"cluster": "u"}, DataError,
-         "200 rows of `human` have another value in `predicted` \\(column 'u'\\)"),
-        (lambda h: h, {"baseline": "z"}, DataError, "run 'z' \\(`baseline`\\) not found"),
-        (lambda h: h, {"baseline": 1}, ArgumentError, "`baseline` must be a value"),
-        (lambda h: h, {"confidence": 1}, ArgumentError, "confidence"),
-    ],
-)  # fmt: skip
-def test_bad_input(change: Any, options: dict, error: type, message: str) -> None:
+def test_bad_input() -> None:
+    other = "200 rows of `human` have another value in `predicted` \\(column '{}'\\)"
     human, predicted = (each.with_columns(w=pl.lit(1.0), u=pl.col("query")) for each in tables())
-    with pytest.raises(error, match=message):
-        pr.judges.estimate(change(human), predicted, "x", **options)
-    with pytest.raises(error, match=message):
-        pr.judges.estimate(change(human).lazy(), predicted, "x", **options).collect()
+    x, of_a, one_more = pl.col("x"), pl.col("run") == "a", predicted.with_columns(run=pl.lit("c"))
+    p = predicted
+    for truth, guess, options, error, message in (
+        (human, p.filter(of_a), {}, DataError, "`predicted` has no row for 100 rows"),
+        (human, p.drop("x"), {}, SchemaError, "'x' \\(`predicted`\\) not found"),
+        (human, p.cast({"query": pl.String}), {}, SchemaError, "same type"),
+        (human, p.with_columns(x=x * math.nan), {}, DataError, "NaN or infinite"),
+        (human, pl.concat([p, one_more]), {}, DataError, "1 run of `predicted` not found"),
+        (human, pl.concat([p, p.head(1)]), {}, DataError, "duplicate rankings"),
+        (human.head(0), p, {}, DataError, "`human` has no rows"),
+        (human.with_columns(x=x * math.inf), p, {}, DataError, "NaN or infinite"),
+        (human.with_columns(pl.col("w") + 1), p, {"weight": "w"}, DataError, other.format("w")),
+        (human.with_columns(w=-1.0), p, {"weight": "w"}, DataError, "null, negative"),
+        (human.with_columns(pl.col("u") + 1), p, {"cluster": "u"}, DataError, other.format("u")),
+        (human, p, {"baseline": "z"}, DataError, "run 'z' \\(`baseline`\\) not found"),
+        (human, p, {"baseline": 1}, ArgumentError, "`baseline` must be a value"),
+        (human, p, {"confidence": 1}, ArgumentError, "confidence"),
+    ):
+        for more in ({}, {"baseline": "a"}):
+            for lazy in (False, True):
+                both = [each.lazy() if lazy else each for each in (truth, guess)]
+                with pytest.raises(error, match=message):
+                    pr.judges.estimate(*both, "x", **{**more, **options}).lazy().collect()
 
 
 def test_undefined_predictions_do_not_count() -> None:
