@@ -106,7 +106,7 @@ def test_sums_over_ranks() -> None:
 
 
 def test_the_error_in_a_simulation() -> None:
-    """The metric among sampled candidates orders two systems wrongly; the corrected one does not."""
+    """The metric among sampled candidates orders two systems wrongly, the corrected one rightly."""
     n, m, users, draw = 2000, 100, 3000, np.random.default_rng(1)
     is_hit = draw.random(users) < 0.15
     ranks = {
