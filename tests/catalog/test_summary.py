@@ -140,21 +140,6 @@ def test_extremes() -> None:
     assert of("abcdefghij", top=0.11, **whole)["top_share"] == pytest.approx(0.2)
 
 
-def test_measures_of_the_catalog_need_the_catalog() -> None:
-    """Two of ten documents are recommended, one of them three times as often."""
-    log = pl.DataFrame({"query": range(4), "doc": [*"aaab"], "score": 1.0})
-    names = ["coverage", "gini", "gini_equality", "normalized_entropy", "top_share"]
-    unknown = pr.catalog.summary(log, 1).row(0, named=True)
-    assert [unknown[name] for name in names] == [None] * 5
-    # Half the mean difference of 3 and 1, divided by the mean 2: 2 * |3 - 1| / (2 * 2 * 4).
-    assert (unknown["recommended"], unknown["gini_recommended"]) == (2, 0.25)
-    known = pr.catalog.summary(log, 1, items=pl.DataFrame({"doc": [*"abcdefghij"]}))
-    entropy = -(0.75 * math.log2(0.75) + 0.25 * math.log2(0.25))
-    # 2 * (8 pairs of 3 and 0, 8 of 1 and 0, one of 3 and 1) / (2 * 10 * 4).
-    expected = [0.2, 2 * (8 * 3 + 8 * 1 + 2) / 80, 0.15, entropy / math.log2(10), 0.75]
-    assert known.select(names).row(0) == pytest.approx(expected)
-
-
 def test_rankings_without_documents_count_as_queries() -> None:
     log = pl.DataFrame({"query": [1, 2, 3], "doc": ["a", None, "b"], "score": [1.0, None, None]})
     catalog = pl.DataFrame({"doc": ["a", "b"]})

@@ -23,7 +23,7 @@ from polars.testing import assert_frame_equal
 
 # Which rankings are evaluated by columns is decided by their lengths and number alone.
 from polars_rank._polars import rows_of_table
-from polars_rank.metrics.analyses import LONGEST
+from polars_rank.metrics.analyses import LONGEST, fits_columns
 from polars_rank.evaluation.by_columns import network
 from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics import beyond_accuracy, diversity
@@ -32,18 +32,8 @@ from polars_rank import terms as t
 from polars_rank.terms import JUDGED, LABEL
 from strategies import assert_close, every_metric, truth
 
-ROWS = {
-    *"""
-        bpref classification_accuracy compat coverage_error eleven_point err fall_out g_measure
-        inf_ap interpolated_precision bpm nerr8 nerr9 nerr10 nerr11 inst kendall_tau_b
-        label_ranking_average_precision label_ranking_loss log_bpref mcc ndcg_rel
-        ordered_pair_accuracy partial_auc pfound pr_auc rndcg roc_auc spearman utility alpha_dcg
-        alpha_ndcg ap_ia d_sharp_ndcg err_ia nerr_ia nnrbp nrbp nugget_recall precision_ia
-        subtopic_recall
-    """.split(),
-    *(*beyond_accuracy.__all__, *diversity.__all__),
-}
-METRICS = sorted(REGISTER.keys() - ROWS)
+#: Metrics that read more than labels and ranks at each position are evaluated by rows.
+METRICS = [each.function.__name__ for each in every_metric() if fits_columns(each.tree)]
 PARAMETERS: list[dict[str, Any]] = [
     {}, {"k": 1}, {"k": 3}, {"k": 50}, {"rel": 2}, {"gain": "exp2", "k": 4},
     {"gain": pr.gains.at_least(2), "discount": pr.discounts.jarvelin(3)},
@@ -133,18 +123,6 @@ def assert_same(table: pl.DataFrame, metrics: Any, **options: Any) -> None:
 
 def test_every_metric() -> None:
     assert_same(log(), all_metrics())
-
-
-def test_metrics_that_take_rows() -> None:
-    table = log().with_columns(click=pl.lit(1), clicked=pl.lit(1))
-    taking = set()
-    for metric in every_metric():
-        try:
-            if not is_wide(pr.per_query(in_memory(table), [metric.alias("own"), "ndcg"])):
-                taking.add(metric.function.__name__)
-        except pr.errors.SchemaError:  # it reads a missing column
-            taking.add(metric.function.__name__)
-    assert taking == ROWS
 
 
 OWN = [

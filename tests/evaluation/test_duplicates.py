@@ -15,7 +15,6 @@ from plans import holding_nodes
 from polars_rank.evaluation.log import Log
 from strategies import assert_close, every_metric
 from strategies import log_of as log_with_attributes
-from tables import with_own_ids
 
 METRICS = ["p@1", "recall@2", "ap", "rr", "ndcg@3", "err@3", "num_rel", "num_ret", "judged@3"]
 
@@ -123,26 +122,6 @@ def test_copies_are_dropped_in_flat_memory(tmp_path: Path) -> None:
     scanned = pr.scan_log(tmp_path / "log.parquet")
     for ties in ("doc", "input"):
         assert not holding_nodes(pr.per_query(scanned, "num_ret", duplicates="max", ties=ties))
-
-
-def test_copies_with_ids_of_their_own_keep_their_ranks_without_credit() -> None:
-    first = [Row("b", 5.0, 1), Row("b", 4.0, 1), Row("c", 3.0, 2), Row("a", 2.0, None),
-             Row("b", 1.0, 1)]  # fmt: skip
-    second = [Row("x", 4.0, 0), Row("y", 3.0, 1), Row("x", 2.0, 0), Row("z", None, 2)]
-    found = pr.per_query(with_own_ids(log_of([first, second])), METRICS, undefined="zero")
-    both = {
-        "p@1": (1, 0),
-        "recall@2": (1 / 2, 1 / 2),
-        "ap": ((1 / 1 + 2 / 3) / 2, (1 / 2) / 2),
-        "rr": (1, 1 / 2),
-        "ndcg@3": (0.7601875334318686, 0.23981246656813146),  # (1 + 2 / 2) / (2 + 1 / log2(3)), ...
-        "err@3": (1 / 4 + 3 / 4 * 3 / 4 / 3, 1 / 4 / 2),
-        "num_rel": (2, 2),
-        "num_ret": (5, 3),
-        "judged@3": (2 / 3, 2 / 3),
-    }
-    for metric, values in both.items():
-        assert found[metric].to_list() == pytest.approx(values), metric
 
 
 def test_scores_and_labels_in_different_rows() -> None:

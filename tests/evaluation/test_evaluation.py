@@ -68,16 +68,6 @@ def test_groups(engine: str) -> None:
         assert_close(found, lists.group_by(by).agg(count, mean).sort(by))
 
 
-def test_one_query_in_several_groups_is_several_lists() -> None:
-    log = log_of(random_lists(seed=2))
-    both = pl.concat(
-        log.with_columns(run=pl.lit(run), score=sign * pl.col("score"))
-        for run, sign in (("a", 1), ("b", -1))
-    )
-    alone = pr.evaluate(both.filter(pl.col("run") == "b").drop("run"), METRICS)
-    assert_close(pr.evaluate(both, METRICS)[1:].drop("run"), alone)
-
-
 @DIFFERENT_QUERIES
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_undefined_values(engine: str) -> None:
@@ -101,11 +91,7 @@ def test_undefined_values(engine: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*intervals exceed")
 def test_undefined_values_of_some_metrics() -> None:
     asked = ["ndcg", "ndcg@1", pr.ndcg(2).alias("main"), pl.col("label").max().alias("top")]
-
-    def means(undefined: dict[str, str]) -> list[float]:
-        return pr.evaluate(POOLED, asked, undefined=undefined).drop("queries").row(0)
-
-    zero = means({})
+    zero = pr.evaluate(POOLED, asked, undefined={}).drop("queries").row(0)
     for undefined, changed in (
         ({"ndcg@1": "one"}, [1]),
         ({"main": "one"}, [2]),
@@ -113,16 +99,22 @@ def test_undefined_values_of_some_metrics() -> None:
         ({"*": "one", "ndcg": "zero", "main": "one", "top": "skip"}, [2]),
         ({"*": "one", "main": "zero"}, [0, 1]),
     ):
-        assert means(undefined) == pytest.approx(
-            [mean + (index in changed) / 3 for index, mean in enumerate(zero)]
-        )
+        means = pr.evaluate(POOLED, asked, undefined=undefined).drop("queries").row(0)
+        expected = [mean + (place in changed) / 3 for place, mean in enumerate(zero)]
+        assert means == pytest.approx(expected)
+    # Metrics of curves and bounds are evaluated under internal names.
+    asked, undefined = pr.reciprocal_rank().alias("main"), {"main": "one"}
+    mean = pr.evaluate(POOLED, asked, undefined=undefined)["main"].item()
+    assert mean > pr.evaluate(POOLED, asked)["main"].item()
+    bands = pr.diagnostics.tie_bands(POOLED, asked, undefined=undefined)
+    assert bands.select("high", "low", "expected").row(0) == (mean, mean, mean)
+    assert pr.diagnostics.judgment_bounds(POOLED, asked, undefined=undefined)["low"].item() == mean
+    assert pr.rank_curve(POOLED, asked, [5], undefined=undefined)["main"].item() == mean
 
 
+NOT_EVALUATED = r"metric '{}' \(`undefined`\) is not evaluated; available: 'ndcg@1', "
 NO_METRIC = {
-    **{
-        name: rf"metric '{re.escape(name)}' \(`undefined`\) is not evaluated; available: 'ndcg@1', "
-        for name in ("ngcd", "ndcg@10", "ap", "*s")
-    },
+    **{name: NOT_EVALUATED.format(re.escape(name)) for name in ("ngcd", "ndcg@10", "ap", "*s")},
     1: r"the keys of `undefined` must be names .*; found 1|metric 1 \(`undefined`\) is not",
 }
 
@@ -137,17 +129,6 @@ def test_undefined_values_of_no_metric() -> None:
         for name, message in NO_METRIC.items():
             with pytest.raises(pr.errors.ArgumentError, match=message):
                 call(undefined={name: "one"})
-
-
-def test_undefined_values_under_other_names() -> None:
-    """Metrics of curves and bounds are evaluated under internal names."""
-    asked, undefined = pr.reciprocal_rank().alias("main"), {"main": "one"}
-    mean = pr.evaluate(POOLED, asked, undefined=undefined)["main"].item()
-    assert mean > pr.evaluate(POOLED, asked)["main"].item()
-    bands = pr.diagnostics.tie_bands(POOLED, asked, undefined=undefined)
-    assert bands.select("high", "low", "expected").row(0) == (mean, mean, mean)
-    assert pr.diagnostics.judgment_bounds(POOLED, asked, undefined=undefined)["low"].item() == mean
-    assert pr.rank_curve(POOLED, asked, [5], undefined=undefined)["main"].item() == mean
 
 
 @DIFFERENT_QUERIES
@@ -179,6 +160,7 @@ def test_logs_that_need_no_labels() -> None:
         function(log.drop("label"), "num_ret")
         function(log.clear(), "rr")
         function(log, "rr", query_set="judged")  # of no query
+        assert_frame_equal(function(POOLED.to_arrow(), "ap"), function(POOLED, "ap"))
 
 
 def test_gains_of_one_name_read_different_columns() -> None:
@@ -211,16 +193,6 @@ def test_labels_as_scores_are_an_expression() -> None:
     log = log_of(random_lists(seed=5)).with_columns(score=pl.col("label"))
     found = pr.per_query(log.drop("score"), METRICS, score=pl.col("label"))
     assert_close(found, pr.per_query(log, METRICS))
-
-
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_several_query_columns(engine: str) -> None:
-    one = log_of(random_lists(seed=6))
-    log = one.with_columns(user=pl.col("query") // 4, page=pl.col("query") % 4).drop("query")
-    found = pr.per_query(shuffled(log).lazy(), METRICS, query=["user", "page"])
-    found = found.collect(engine=engine)
-    assert found.columns == ["user", "page", *METRICS]
-    assert_close(found.drop("user", "page"), pr.per_query(one, METRICS).drop("query"))
 
 
 @DIFFERENT_QUERIES
@@ -297,13 +269,6 @@ def test_empty_frame(engine: str) -> None:
         means = plan.collect(engine=engine)
         assert means.schema == pr.evaluate(full, METRICS, run=None).schema
         assert means.rows() == [(0, None, None, None, None)]
-
-
-def test_same_kind_of_frame() -> None:
-    for function in (pr.per_query, pr.evaluate):
-        assert isinstance(function(POOLED, "ap"), pl.DataFrame)
-        assert isinstance(function(POOLED.lazy(), "ap"), pl.LazyFrame)
-        assert_frame_equal(function(POOLED.to_arrow(), "ap"), function(POOLED, "ap"))
 
 
 @pytest.fixture(params=["sorted", "said to be sorted", "shuffled"])

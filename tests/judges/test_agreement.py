@@ -117,24 +117,6 @@ def test_plain(rows: list[list[int | None]]) -> None:
     assert result.filter(undefined & pl.col("note").is_null()).is_empty()
 
 
-def test_by_hand() -> None:
-    """Four documents: 2 x (0, 0), (2, 2) and (0, 2)."""
-    log = table([[0, 0], [0, 0], [2, 2], [0, 2]])
-    ours = values(agreement(long(log)), "b", "a")
-    assert [*ours] == [
-        "agreement", "kappa", "kappa_quadratic", "alpha_ordinal", "ac2_quadratic", "bias",
-    ]  # fmt: skip
-    # The first judge has 3/4 of 0 and the second 1/2, so 3/8 + 1/8 agree by chance.
-    assert ours["agreement"] == 3 / 4
-    assert ours["kappa"] == ours["kappa_quadratic"] == pytest.approx((3 / 4 - 1 / 2) / (1 - 1 / 2))
-    # 8 labels, 5 of them 0: pairs of different labels are 2 · 5 · 3 of 8 · 7, observed 2 of 8.
-    # With two grades, there is one distance.
-    assert ours["alpha_ordinal"] == pytest.approx(1 - (2 / 8) / (30 / 56))
-    # Chance agreement is 2 · 5/8 · 3/8 with two categories.
-    assert ours["ac2_quadratic"] == pytest.approx((3 / 4 - 30 / 64) / (1 - 30 / 64))
-    assert ours["bias"] == 2 / 4
-
-
 def test_weights_are_by_value_and_categories_count() -> None:
     log = table([[0, 1], [1, 5], [5, 5], [1, 1]])
     ours = values(agreement(long(log)), "b", "a")

@@ -93,18 +93,6 @@ def test_correlations_of_means(means: tuple[list[int], list[int]]) -> None:
     assert ours["tau_ap"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_worked_example_of_the_ap_correlation() -> None:
-    """The judge has d, a, b, c, e; the reference has a to e, and ties of the judge are b and c."""
-    ours = of_means([5, 4, 3, 2, 1], [4, 2, 2, 5, 1])
-    # Order of the judge: d, a, (b, c), e. Concordant above: a: 0 of 1; e: 4 of 4. Above b and c,
-    # a is concordant, and d is not; the rank of each is 3 or 4, and the lower one has the other
-    # above it, which is concordant in half of the orders.
-    of_ties = 1 / 2 + (1 + 1 / 2) / 3
-    assert ours["tau_ap"] == pytest.approx(2 / 4 * (0 / 1 + of_ties + 4 / 4) - 1)
-    # Concordant: the 10 pairs without (a, d), (b, d), (c, d), which are discordant, and (b, c).
-    assert ours["tau_b"] == pytest.approx((6 - 3) / (10 * 9) ** 0.5)
-
-
 def test_published_values_of_the_ap_correlation() -> None:
     """Values of the R package ircor (Urbano), which are rounded to seven digits."""
     reference = np.array([0.06, 0.2, 0.27, 0.37, 0.57, 0.63, 0.66, 0.9, 0.91, 0.94])

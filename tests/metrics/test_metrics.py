@@ -63,19 +63,15 @@ EXAMPLES = [
     # relevant documents at ranks 2 and 4
     (ranking(0, 1, 0, 1), "rr", 1 / 2),
     (ranking(0, 1, 0, 1), "rr@1", 0),
-    (ranking(0, 1, 0, 1), "p@1", 0 / 1),
     (ranking(0, 1, 0, 1), "p@3", 1 / 3),
     (ranking(0, 1, 0, 1), "ap", (1 / 2 + 2 / 4) / 2),
     # a 3 and a 2 are judged but not retrieved: the ideal ranking is 3, 3, 3, 2, 2, 2
-    (MISSED, "cg@6", 3 + 2 + 3 + 0 + 1 + 2),
     (MISSED, "dcg@6", 3 + 2 / log2(3) + 3 / log2(4) + 1 / log2(6) + 2 / log2(7)),
     (MISSED, "idcg@6", 3 + 3 / log2(3) + 3 / 2 + 2 / log2(5) + 2 / log2(6) + 2 / log2(7)),
     (MISSED, "ndcg@6", 0.785002371969948),
     # the ideal ranking of the retrieved documents is 3, 3, 2, 2, 1, 0
     (MISSED, pr.ideal_dcg(ideal="retrieved"), 3 + 3 / log2(3) + 1 + 2 / log2(5) + 1 / log2(6)),
     # the grades 1, 0, -1: a negative grade is a penalty
-    (SHIFTED, "cg", -1 + 1 + 0 - 1),
-    (SHIFTED, "dcg@4", -1 + 1 / log2(3) - 1 / log2(5)),
     (SHIFTED, "ndcg@4", (-1 + 1 / log2(3) - 1 / log2(5)) / (1 + 1 / log2(3) - 1 / log2(5))),
     (ranking(-1, 0, 1), "ndcg", (-1 + 1 / 2) / (1 - 1 / 2)),
     (TRUE_AT_1_2_4_6_10, "ap", (1 / 1 + 2 / 2 + 3 / 4 + 4 / 6 + 5 / 10) / 5),
@@ -86,20 +82,16 @@ EXAMPLES = [
     # only the first two retrieved: P = 2/2, R = 2/3
     (ranking(1, 1, unretrieved=(0, 0, 1)), "f1", 2 * (2 / 2) * (2 / 3) / (2 / 2 + 2 / 3)),
     (ranking(1, 1, unretrieved=(0, 0, 1)), "fbeta(beta=2)", 5 * (2 / 3) / (4 * 1 + 2 / 3)),
-    (ranking(1, 1, 0, 0, 1), "f1@2", 0.8),
     # a ranking of 2 documents with the cutoff 4
     (ranking(1, 0), "p@4", 1 / 4),
     (ranking(1, 0), "precision(depth='retrieved')@4", 1 / 2),
     (ranking(1, 0), "precision(short='null')@4", None),
-    (ranking(1, 0), "precision(short='null')@2", 1 / 2),
     # 3 of 4 relevant documents among the first 4, at ranks 1, 3 and 4
     (THREE_OF_4, "recall@3", 2 / 4),
     (THREE_OF_4, "r_precision", 3 / 4),
     (THREE_OF_4, "average_precision", (1 + 2 / 3 + 3 / 4) / 4),
     (THREE_OF_4, "average_precision(norm='min')@3", (1 + 2 / 3) / 3),
     (THREE_OF_4, "average_precision(norm='hits')@3", (1 + 2 / 3) / 2),
-    (ranking(0, 1), "hit_rate@1", 0.0),
-    (ranking(0, 1), "hit_rate@2", 1.0),
     (ranking(1, 0, 1), "full_recall@2", 0.0),
     (ranking(1, 0, 1), "full_recall@3", 1.0),
     (ranking(0, 0), "full_recall@2", None),
@@ -113,7 +105,6 @@ EXAMPLES = [
     (ranking(unretrieved=(1,)), "answered", 0.0),
     (ranking(0, 0), "answered", None),
     (ranking(1, 0, 1), "rbp(p=0.5)", 0.5 * (1 + 0.5**2)),
-    (ranking(1, 0, 1), "rbp(p=0.5)@2", 0.5 * 1),
     # other gains and discounts
     (ranking(1, 0, 2), pr.cg(gain={0: 0, 1: 3, 2: 10}), 3 + 0 + 10),
     (ranking(1, 0, 2), pr.cg(gain=lambda label: label * label), 1 + 0 + 4),
@@ -125,7 +116,6 @@ EXAMPLES = [
     (ranking(None, 1), "dcg", 1 / log2(3)),
     (ranking(None, 1), "p@2", 1 / 2),
     # fractional grades, of which the last two are not retrieved
-    (ranking(0.1, 0.5, 0.7, unretrieved=(0.5, 0.1)), "dcg", 0.1 + 0.5 / log2(3) + 0.7 / 2),
     (ranking(0.1, 0.5, 0.7, unretrieved=(0.5, 0.1)), "idcg", 1.3472178133165222),
     (ranking(0.1, 0.5, 0.7, unretrieved=(0.5, 0.1)), "ndcg@3", 0.6048882832133625),
     # no relevant document

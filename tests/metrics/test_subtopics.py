@@ -205,27 +205,6 @@ def test_from_trec_files_to_a_metric(tmp_path: Path) -> None:
     assert found.row(0)[-2:] == (0.5, 2.0)
 
 
-def test_columns_of_joined_judgments() -> None:
-    rankings = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2.0, 1.0]})
-    judgments = pl.DataFrame({
-        "query": 1, "doc": ["c", "a", "a", "b"], "subtopic": ["y", "y", "x", "x"],
-        "label": [1, 1, 3, 0], "weight": [0.5, 0.5, 1.0, 1.0],
-    })  # fmt: skip
-    joined = pr.join_judgments(rankings, judgments, subtopic="subtopic").sort("doc")
-    assert joined.drop("query", "score").rows() == [
-        ("a", 3, ["x", "y"], [3, 1], [1.0, 0.5]),
-        ("b", 0, [], [], []),
-        ("c", 1, ["y"], [1], [0.5]),
-    ]
-    value = pr.metrics.subtopic_recall(1, grades="grades", weights="weight")
-    assert pr.per_query(joined, value).item(0, 1) == 1
-    with pytest.raises(pr.errors.SchemaError, match="column 'topic' .`subtopic`. not found"):
-        pr.join_judgments(rankings, judgments, subtopic="topic")
-    taken = judgments.rename({"weight": "grades"})
-    with pytest.raises(pr.errors.SchemaError, match="already have a column 'grades'"):
-        pr.join_judgments(rankings, taken, subtopic="subtopic")
-
-
 def test_weights_of_queries_may_differ_by_any_factor() -> None:
     lists = {
         "subtopics": [["a"], ["b", "c"], ["a", "c"]],

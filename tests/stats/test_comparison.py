@@ -449,10 +449,12 @@ def test_early_looks_have_no_interval() -> None:
     ):  # fmt: skip
         values = normal_runs(0, 0.05, queries=queries)
         values = values.with_columns(part=pl.col("query") // cluster)
-        options = {"cluster": "part"} if cluster > 1 else {}
-        row = pr.compare(values, "x", baseline="a", repeated=True, **options).row(0, named=True)
-        assert row["method"] == method
+        options = {"repeated": True, **({"cluster": "part"} if cluster > 1 else {})}
+        row = pr.compare(values, "x", baseline="a", **options).row(0, named=True)
         assert (row["verdict"] == "too few") == (row["low"] is None) == (method == "none")
+        mean = pr.summarize(values.filter(run="a"), "x", **options).row(0, named=True)
+        assert row["method"] == mean["method"] == method
+        assert (mean["low"] is None) == (method == "none")
 
 
 def test_columns_with_two_uses() -> None:
