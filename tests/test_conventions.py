@@ -45,8 +45,7 @@ def test_what_the_call_says_holds_for_all() -> None:
     exceptions = {"reciprocal_rank": {"ties": "worst", "rel": 3}}
     agreed = pr.Conventions(exceptions=exceptions)
     assert_close(
-        pr.per_query(LOG, METRICS, conventions=agreed, **asked),
-        pr.per_query(LOG, METRICS, **asked),
+        pr.per_query(LOG, METRICS, conventions=agreed, **asked), pr.per_query(LOG, METRICS, **asked)
     )
 
 

@@ -7,12 +7,7 @@ import polars_rank as pr
 import pytest
 
 #: Types of integers, and four consecutive ones that Float64 does not tell apart.
-FOUR = {
-    pl.Int64: 2**54,
-    pl.UInt64: 2**64 - 4,
-    pl.Int128: 2**127 - 4,
-    pl.UInt128: 2**128 - 4,
-}
+FOUR = {pl.Int64: 2**54, pl.UInt64: 2**64 - 4, pl.Int128: 2**127 - 4, pl.UInt128: 2**128 - 4}
 CORRELATIONS = ["spearman", "kendall_tau_b", "ordered_pair_accuracy"]
 
 
