@@ -68,22 +68,6 @@ def small_batches() -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("small_batches")
-def test_a_fall_between_two_batches_of_a_frame() -> None:
-    log = rows_of([*range(1000), *range(500, 1500)]).lazy().set_sorted("query")
-    for _ in range(10):
-        with pytest.raises(pr.errors.DataError, match=LATER):
-            pr.evaluate(log, "rr").collect(engine="streaming")
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_any_batches_of_rows_in_order(engine: str) -> None:
-    batches = [[1, 1, 2], [], [2], [2, 2, 3], [3], [7, 9]]
-    log = streamed([rows_of(batch) for batch in batches])
-    found = pr.per_query(log, "p@1", doc=None).collect(engine=engine)
-    assert found["query"].to_list() == [1, 2, 3, 7, 9]
-
-
 def test_what_an_earlier_run_saw_does_not_count() -> None:
     broken = rows_of([8, 9]).with_columns(score=float("nan"))
     runs = [[rows_of([5, 6]), broken], [rows_of([1, 2]), rows_of([3, 4])]]

@@ -113,15 +113,6 @@ def values() -> pl.DataFrame:
     return per_query(LOG)
 
 
-def test_is_an_expression_over_the_ranked_table_in_any_order() -> None:
-    for rows, metrics, engine in (
-        (pr.rank(LOG.lazy()), METRICS, "streaming"),
-        (shuffled(pr.rank(LOG)).lazy(), CUT, "in-memory"),
-    ):
-        found = rows.group_by("query").agg(metrics).sort("query").collect(engine=engine)
-        assert_close(found, values().select(found.columns))
-
-
 def test_works_over_a_window_and_in_a_select() -> None:
     rows, expected = pr.rank(LOG), values().select("query", *map(str, CUT))
     windows = rows.select("query", *(metric.over("query") for metric in CUT))

@@ -39,7 +39,6 @@ BEST = sum(3 / log2(rank) for rank in range(3, 7))  # of the threes, and below w
 BEST_EXP2 = 31 + sum(7 / log2(rank) for rank in range(3, 8))
 MISSED = ranking(3, 2, 3, 0, 1, 2, unretrieved=(3, 2))
 SHIFTED = ranking(-1, 1, 0, -1, unretrieved=(1,))
-TRUE_AT_1_2_4_6_10 = ranking(1, 1, 0, 1, 0, 1, 0, 0, 0, 1)
 THREE_OF_4 = ranking(1, 0, 1, 1, unretrieved=(1,))
 NOTHING = ranking(unretrieved=(2,)).with_columns(pl.col("score").cast(pl.Float64))
 TIED = pl.DataFrame({"query": "q", "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
@@ -50,37 +49,29 @@ EXAMPLES = [
     (FIVE_FIRST, pr.ndcg(discount=pr.discounts.jarvelin()), 1),
     (FIVE_LAST, pr.dcg(discount="jarvelin"),
      3 + 3 + 3 / log2(3) + 3 / 2 + 3 / log2(5) + 5 / log2(10)),
-    (FIVE_LAST, "ndcg(discount='jarvelin')", 0.88043601840942),
     (FIVE_FIRST, pr.dcg(gain=pr.gains.exp2), BEST_EXP2),
     (FIVE_LAST, pr.ndcg(gain="exp2"),
      (sum(7 / log2(rank) for rank in range(2, 7)) + 31 / log2(11)) / BEST_EXP2),
-    (FIVE_LAST, "ndcg(gain='exp2')", 0.6280193149890032),
     # [2, 4, 0, 1] with gains 3, 15, 0, 1
     (ranking(2, 4, 0, 1), pr.dcg(4, gain="exp2"), 3 + 15 / log2(3) + 1 / log2(5)),
     (ranking(2, 4, 0, 1), pr.ideal_dcg(4, gain="exp2"), 15 + 3 / log2(3) + 1 / log2(4)),
-    (ranking(2, 4, 0, 1), "ndcg(gain='exp2')@4", 0.7413775138856387),
     (ranking(3, 2, 3, 0, 0, 1, 2, 4, 3, 1), "ndcg(gain='exp2')@1", 7 / 15),
     # relevant documents at ranks 2 and 4
     (ranking(0, 1, 0, 1), "rr", 1 / 2),
-    (ranking(0, 1, 0, 1), "rr@1", 0),
     (ranking(0, 1, 0, 1), "p@3", 1 / 3),
     (ranking(0, 1, 0, 1), "ap", (1 / 2 + 2 / 4) / 2),
     # a 3 and a 2 are judged but not retrieved: the ideal ranking is 3, 3, 3, 2, 2, 2
     (MISSED, "dcg@6", 3 + 2 / log2(3) + 3 / log2(4) + 1 / log2(6) + 2 / log2(7)),
     (MISSED, "idcg@6", 3 + 3 / log2(3) + 3 / 2 + 2 / log2(5) + 2 / log2(6) + 2 / log2(7)),
-    (MISSED, "ndcg@6", 0.785002371969948),
     # the ideal ranking of the retrieved documents is 3, 3, 2, 2, 1, 0
     (MISSED, pr.ideal_dcg(ideal="retrieved"), 3 + 3 / log2(3) + 1 + 2 / log2(5) + 1 / log2(6)),
     # the grades 1, 0, -1: a negative grade is a penalty
     (SHIFTED, "ndcg@4", (-1 + 1 / log2(3) - 1 / log2(5)) / (1 + 1 / log2(3) - 1 / log2(5))),
     (ranking(-1, 0, 1), "ndcg", (-1 + 1 / 2) / (1 - 1 / 2)),
-    (TRUE_AT_1_2_4_6_10, "ap", (1 / 1 + 2 / 2 + 3 / 4 + 4 / 6 + 5 / 10) / 5),
     # precision 1, 1, 3/5 at recall 1/3, 2/3, 1: the three tied documents are one point of the curve
     (TIED, "pr_auc", (1 + 1) / 2 / 3 + (1 + 1) / 2 / 3 + (1 + 3 / 5) / 2 / 3),
-    (TIED, "precision", 3 / 5),
     (TIED, "roc_auc", (2 * 2 + 1 * 2 / 2) / (3 * 2)),
     # only the first two retrieved: P = 2/2, R = 2/3
-    (ranking(1, 1, unretrieved=(0, 0, 1)), "f1", 2 * (2 / 2) * (2 / 3) / (2 / 2 + 2 / 3)),
     (ranking(1, 1, unretrieved=(0, 0, 1)), "fbeta(beta=2)", 5 * (2 / 3) / (4 * 1 + 2 / 3)),
     # a ranking of 2 documents with the cutoff 4
     (ranking(1, 0), "p@4", 1 / 4),
@@ -90,7 +81,6 @@ EXAMPLES = [
     (THREE_OF_4, "recall@3", 2 / 4),
     (THREE_OF_4, "r_precision", 3 / 4),
     (THREE_OF_4, "average_precision", (1 + 2 / 3 + 3 / 4) / 4),
-    (THREE_OF_4, "average_precision(norm='min')@3", (1 + 2 / 3) / 3),
     (THREE_OF_4, "average_precision(norm='hits')@3", (1 + 2 / 3) / 2),
     (ranking(1, 0, 1), "full_recall@2", 0.0),
     (ranking(1, 0, 1), "full_recall@3", 1.0),
@@ -107,14 +97,11 @@ EXAMPLES = [
     (ranking(1, 0, 1), "rbp(p=0.5)", 0.5 * (1 + 0.5**2)),
     # other gains and discounts
     (ranking(1, 0, 2), pr.cg(gain={0: 0, 1: 3, 2: 10}), 3 + 0 + 10),
-    (ranking(1, 0, 2), pr.cg(gain=lambda label: label * label), 1 + 0 + 4),
-    (ranking(1, 0, 2), pr.dcg(discount="reciprocal"), 1 / 1 + 2 / 3),
     (ranking(1, 0, 2), pr.dcg(discount=pr.discounts.log(10)), log2(10) * (1 / 1 + 2 / 2)),
     (ranking(1, 0, 2, 1), pr.dcg(discount=pr.discounts.jarvelin(3)), 1 + 2 + log2(3) / log2(4)),
     (ranking(1, 0, 2), pr.dcg(discount=lambda rank: 1 / rank.pow(2)), 1 / 1 + 2 / 9),
     # an unjudged document has gain 0 and keeps its rank
     (ranking(None, 1), "dcg", 1 / log2(3)),
-    (ranking(None, 1), "p@2", 1 / 2),
     # fractional grades, of which the last two are not retrieved
     (ranking(0.1, 0.5, 0.7, unretrieved=(0.5, 0.1)), "idcg", 1.3472178133165222),
     (ranking(0.1, 0.5, 0.7, unretrieved=(0.5, 0.1)), "ndcg@3", 0.6048882832133625),
