@@ -23,7 +23,6 @@ from polars_rank.evaluation.contiguity import ROW, RUN, Keys, Neighbors
 
 
 ENGINES = ("streaming", "in-memory")
-_HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
 LATER = "rows of a ranking may not be adjacent"
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
 
@@ -61,13 +60,6 @@ def test_a_row_below_the_one_before_is_an_error(engine: str) -> None:
             pr.evaluate(log, "ndcg", doc=None).collect(engine=engine)
 
 
-@pytest.fixture
-def small_batches() -> Iterator[None]:
-    """Make Polars split frames into batches of 250 rows instead of 100,000."""
-    with pl.Config(streaming_chunk_size=250):
-        yield
-
-
 def test_what_an_earlier_run_saw_does_not_count() -> None:
     broken = rows_of([8, 9]).with_columns(score=float("nan"))
     runs = [[rows_of([5, 6]), broken], [rows_of([1, 2]), rows_of([3, 4])]]
@@ -77,23 +69,29 @@ def test_what_an_earlier_run_saw_does_not_count() -> None:
     assert plan.collect(engine="streaming")["queries"].item() == 4
 
 
-def key_columns(keys: Keys) -> list[pl.Expr]:
-    return [pl.col(name).alias(own) for name, own in keys.names.items()]
+def keyed(log: pl.DataFrame, *runs: str) -> tuple[Neighbors, pl.DataFrame]:
+    """Return a check, and what it gets of a log in the execution 7."""
+    keys = Keys.of(Columns(("query",), runs, None, "", "", log.schema))
+    columns = [pl.col(name).alias(own) for name, own in keys.names.items()]
+    return Neighbors(keys), log.select(columns).with_row_index(ROW).with_columns(
+        pl.lit(7).alias(RUN)
+    )
 
 
-def test_batches_of_two_runs_are_not_neighbors() -> None:
-    keys = Keys.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
-    rows = rows_of([5, 6, 1, 2]).select(key_columns(keys)).with_row_index(ROW)
-    first, second = (rows[part].with_columns(pl.lit(run).alias(RUN)) for run, part in _HALVES)
-    check = Neighbors(keys)
-    check(first)
-    check(second)
+def test_batches_of_two_runs_are_not_neighbors_and_little_is_kept_of_them() -> None:
+    check, rows = keyed(rows_of([5, 6, 1, 2]))
+    later = rows[2:]
+    check(rows[:2])
+    check(later.with_columns(pl.lit(8).alias(RUN)))
     with pytest.raises(pr.errors.DataError, match=LATER):
-        check(second.with_columns(pl.lit(1).alias(RUN)))
+        check(later)
+    check, rows = keyed(rows_of([*range(500)]))
+    for start in range(0, 500, 10):
+        check(rows[start : start + 10])
+    assert [each.height for each in check.ends.values()] == [1]
 
 
-@pytest.mark.usefixtures("small_batches")
-def test_runs_of_one_plan_at_once() -> None:
+def test_plans_that_run_at_once() -> None:
     right = rows_of([*range(3000)]).lazy().set_sorted("query")
     false = rows_of([*range(1000), *range(2000)]).lazy().set_sorted("query")
     plans = [pr.evaluate(log, "p@1") for log in (right, false)]
@@ -104,17 +102,14 @@ def test_runs_of_one_plan_at_once() -> None:
         except pr.errors.DataError:
             return -1
 
-    with ThreadPoolExecutor(4) as pool:
-        assert [*pool.map(collected, range(12))] == [3000, -1] * 6
-
-
-@pytest.mark.usefixtures("small_batches")
-def test_plans_collected_together() -> None:
     logs = [rows_of([*range(n * 500)]).lazy().set_sorted("query") for n in range(1, 6)]
-    plans = [pr.evaluate(log, "p@1") for log in logs]
-    for engine in ENGINES:
-        found = pl.collect_all(plans, engine=engine)
-        assert [each["queries"].item() for each in found] == [n * 500 for n in range(1, 6)]
+    plans_of_logs = [pr.evaluate(log, "p@1") for log in logs]
+    # Batches of 250 rows instead of 100,000.
+    with pl.Config(streaming_chunk_size=250), ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(collected, range(12))] == [3000, -1] * 6
+        for engine in ENGINES:
+            found = pl.collect_all(plans_of_logs, engine=engine)
+            assert [each["queries"].item() for each in found] == [n * 500 for n in range(1, 6)]
 
 
 KEYS = st.lists(st.tuples(st.sampled_from([None, 1, 2]), st.integers(0, 3)), max_size=12)
@@ -125,17 +120,15 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
     pairs: list[tuple[int | None, int]], cuts: set[int], order: Random
 ) -> None:
     log = pl.DataFrame(pairs, schema={"run": pl.Int64, "query": pl.Int64}, orient="row")
-    keys = Keys.of(Columns(("query",), ("run",), None, "", "", log.schema))
-    rows = log.select(key_columns(keys)).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
-    edges = [0, *sorted(cut for cut in cuts if cut < rows.height), rows.height]
-    parts = [rows[start:end] for start, end in pairwise(edges)]
+    edges = [0, *sorted(cut for cut in cuts if cut < log.height), log.height]
+    parts = [*pairwise(edges)]
     order.shuffle(parts)
 
-    def falls(batches: list[pl.DataFrame]) -> bool:
-        check = Neighbors(keys)
+    def falls(parts: list[tuple[int, int]]) -> bool:
+        check, rows = keyed(log, "run")
         try:
-            for batch in batches:
-                check(batch)
+            for start, end in parts:
+                check(rows[start:end])
         except pr.errors.DataError:
             return True
         return False
@@ -147,17 +140,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
         else None not in (after[0], before[0]) and after[0] < before[0]
         for before, after in pairwise(pairs)
     )
-    assert falls([rows]) == falls(parts) == expected
-
-
-def test_little_is_kept_of_what_has_passed() -> None:
-    log = rows_of([*range(500)])
-    keys = Keys.of(Columns(("query",), (), None, "", "", log.schema))
-    rows = log.select(key_columns(keys)).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
-    check = Neighbors(keys)
-    for start in range(0, 500, 10):
-        check(rows[start : start + 10])
-    assert [each.height for each in check.ends.values()] == [1]
+    assert falls([(0, log.height)]) == falls(parts) == expected
 
 
 def test_plans_do_not_hold_rows_back(tmp_path: Path) -> None:

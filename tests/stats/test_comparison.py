@@ -121,35 +121,22 @@ def test_interval_and_p_value_agree(
     assert_frame_equal(pr.compare(shuffled, metric, **given), eager, rel_tol=1e-6, abs_tol=1e-6)
 
 
-def test_independent_rows_have_sidaks_correction() -> None:
-    random = np.random.default_rng(3)
-    n = 2000
-    zero = np.zeros(n)
-    values = runs(
-        a=list(zero), b=list(random.normal(0.05, 1, n)), c=list(random.normal(0.04, 1, n))
-    )
-    plain, both = (
-        pr.compare(values, baseline="a", correction=each)["p_value"].to_numpy()
-        for each in (False, True)
-    )
-    assert both == pytest.approx(1 - (1 - plain) ** 2, rel=0.03)
+def test_rows_that_are_independent_equal_or_correlated() -> None:
+    random, n = np.random.default_rng(3), 2000
+    zero, b, c = [0.0] * n, list(random.normal(0.05, 1, n)), list(random.normal(0.04, 1, n))
 
+    def p_values(values: pl.DataFrame) -> list[np.ndarray]:
+        tables = [pr.compare(values, baseline="a", correction=each) for each in (False, True)]
+        return [each["p_value"].to_numpy() for each in tables]
 
-def test_equal_rows_are_one_row() -> None:
-    random = np.random.default_rng(3)
-    b = list(random.normal(0.1, 1, 100))
-    values = runs(a=[0.0] * 100, b=b, c=b)
-    plain, both = (pr.compare(values, baseline="a", correction=each) for each in (False, True))
-    assert both["p_value"].to_list() == pytest.approx(plain["p_value"].to_list())
-    assert both["low"].to_list() == pytest.approx(plain["low"].to_list())
-
-
-def test_correlated_rows_have_the_multivariate_normal_distribution() -> None:
+    plain, both = p_values(runs(a=zero, b=b, c=c))
+    assert both == pytest.approx(1 - (1 - plain) ** 2, rel=0.03)  # Šidák's correction
+    plain, both = p_values(runs(a=zero, b=b, c=b))
+    assert both == pytest.approx(plain)
     values = normal_runs(0, 0.1, 0.12, queries=4000)
-    plain, both = (pr.compare(values, baseline="a", correction=each) for each in (False, True))
     x = values.pivot("run", index="query", values="x")
     correlation = np.corrcoef(x["b"] - x["a"], x["c"] - x["a"])
-    for before, after in zip(plain["p_value"], both["p_value"], strict=True):
+    for before, after in zip(*p_values(values), strict=True):
         z = norm.isf(before / 2)
         inside = multivariate_normal.cdf([z, z], cov=correlation, lower_limit=[-z, -z])
         assert after == pytest.approx(1 - inside, rel=0.02)
@@ -179,12 +166,20 @@ def test_verdicts() -> None:
             assert row["verdict"] == verdict, row
 
 
-def test_relative_margin_needs_a_baseline_that_is_not_0() -> None:
+def test_margins_in_percent() -> None:
     random = np.random.default_rng(0)
     values = runs(a=list(random.normal(0, 1, 30)), b=list(random.normal(0, 1, 30)))
     row = pr.compare(values, baseline="a", margin="2%", details=True).row(0, named=True)
     assert (row["relative_low"], row["verdict"]) == (None, "unclear")
     assert row["reason"] == "the baseline's mean may be 0"
+    # The verdict is that of the relative interval.
+    base = random.uniform(0.2, 0.6, 60)
+    values = runs("rr", a=list(base), b=list(base * 0.99 + random.normal(0, 0.02, 60)))
+    low = pr.compare(values, baseline="a", details=True)["relative_low"].item()
+    assert low < 0
+    for size, verdict in ((-low * 1.001, "equivalent"), (-low * 0.999, "unclear")):
+        found = pr.compare(values, baseline="a", margin=f"{100 * size}%")
+        assert found["verdict"].item() == verdict
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -223,17 +218,6 @@ def test_relative_bounds_of_values_of_0_and_1_are_those_of_the_score_test() -> N
         for name, sign in (("relative_low", 1), ("relative_high", -1)):
             score = ratio_score(pairs, 1 + row[name])
             assert score == pytest.approx(sign * norm.isf(0.025), abs=1e-4)
-
-
-def test_the_verdict_of_a_margin_in_percent_is_that_of_the_relative_interval() -> None:
-    random = np.random.default_rng(2)
-    base = random.uniform(0.2, 0.6, 60)
-    values = runs("rr", a=list(base), b=list(base * 0.99 + random.normal(0, 0.02, 60)))
-    low = pr.compare(values, baseline="a", details=True)["relative_low"].item()
-    assert low < 0
-    for size, verdict in ((-low * 1.001, "equivalent"), (-low * 0.999, "unclear")):
-        found = pr.compare(values, baseline="a", margin=f"{100 * size}%")
-        assert found["verdict"].item() == verdict
 
 
 def test_equal_runs_have_the_bounds_of_their_number() -> None:
@@ -355,12 +339,18 @@ def test_slices_are_a_family_of_their_own() -> None:
     assert parts["contribution"].sum() == pytest.approx(alone["difference"].item())
 
 
-def test_small_slices_have_no_interval() -> None:
+def test_groups_and_slices_of_few_queries() -> None:
     values = normal_runs(0, 0.3).with_columns(part=pl.col("query") < 10)
     result = pr.compare(values, "x", baseline="a", slices="part", min_queries=20)
     words = dict(result.select("value", "verdict").rows())
-    assert words["true"] == "too few"
-    assert words["false"] != "too few"
+    assert words["true"] == "too few" != words["false"]
+    one = normal_runs(0, 0.1).with_columns(part=pl.lit("x"))
+    other = normal_runs(0).with_columns(part=pl.lit("y"))  # of the baseline only
+    result = pr.compare(pl.concat([one, other]), "x", baseline="a", by="part")
+    assert result.select("part", "queries", "verdict").rows()[1] == ("y", 0, "too few")
+    row = pr.compare(runs(a=[None, None], b=[None, None]), "x", baseline="a").row(0, named=True)
+    found = (row["mean"], row["difference"], row["queries"], row["verdict"])
+    assert found == (None, None, 0, "too few")
 
 
 def test_slices_that_a_run_has_lost() -> None:
@@ -390,17 +380,6 @@ def test_slices_of_other_runs_are_not_rows_of_a_pair() -> None:
     )
     parts = result.drop_nulls("slice").select("run", "value", "queries").rows()
     assert parts == [("b", "false", 2), ("c", "false", 2), ("c", "true", 0)]
-
-
-def test_runs_without_rankings_in_a_group() -> None:
-    values = pl.concat(
-        [
-            normal_runs(0, 0.1).with_columns(part=pl.lit("x")),
-            normal_runs(0).with_columns(part=pl.lit("y")),
-        ]
-    )
-    result = pr.compare(values, "x", baseline="a", by="part")
-    assert result.select("part", "queries", "verdict").rows()[1] == ("y", 0, "too few")
 
 
 def test_missing_queries_warn() -> None:
@@ -500,13 +479,6 @@ def test_bad_rows() -> None:
         (run.alias("user"), {"cluster": "user"}, "different clusters"),
     ):
         assert_raises(values.with_columns(change), {"metrics": "x", **options}, DataError, message)
-
-
-def test_all_values_null() -> None:
-    row = pr.compare(runs(a=[None, None], b=[None, None]), "x", baseline="a").row(0, named=True)
-    assert (row["mean"], row["difference"], row["queries"], row["verdict"]) == (
-        None, None, 0, "too few",
-    )  # fmt: skip
 
 
 def test_hall_widens_the_side_of_rare_losses() -> None:
