@@ -155,7 +155,7 @@ FEW = ["ndcg@3", "ndcg(gain='exp2')", "ap", "rr", "p@2", "recall(rel=2)@3", "num
 
 
 @pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
-def test_types() -> None:
+def test_types_and_lengths() -> None:
     for score, label, doc in (
         (pl.Float64, pl.Float64, pl.Int64),
         (pl.Float64, pl.UInt8, pl.UInt64),
@@ -164,6 +164,16 @@ def test_types() -> None:
         (pl.Float64, pl.Int8, pl.Categorical),
     ):
         assert_same(log(6, score=score, label=label, doc=doc), FEW)
+    for longest in (1, 2, 13, 17):
+        assert_same(log(longest), FEW)
+    table = log(4, doc=pl.Int64, label=pl.Int64, score=pl.Float64)
+    lowest, highest, least = -(2**63), 2**63 - 1, -1.7976931348623157e308
+    extreme = pl.DataFrame({
+        "query": [-2] * 4 + [-1] * 2, "doc": [lowest, highest, 0, lowest + 1, highest, lowest],
+        "score": [least, least, None, 1e308, 0.0, -0.0],
+        "label": [lowest, highest, 1, None, highest, lowest],
+    })  # fmt: skip
+    assert_same(pl.concat([extreme, table]), ["p@1", "p@2", "ap", "dcg", "num_ret", "unjudged@4"])
 
 
 @pytest.mark.parametrize(
@@ -183,11 +193,6 @@ def test_options(options: dict[str, Any]) -> None:
     table = log(5).with_columns(group=pl.col("query") % 2, text=pl.lit("a"))
     metrics = FEW[:-1] if options.get("conventions") == "xgboost" else FEW
     assert_same(table, metrics, **options)
-
-
-def test_lengths() -> None:
-    for longest in (1, 2, 13, 17):
-        assert_same(log(longest), FEW)
 
 
 @pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
@@ -233,34 +238,23 @@ def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
         assert_frame_equal(plan.collect(), expected, rel_tol=1e-12)
 
 
-@pytest.mark.parametrize("doc", [pl.Int32, pl.Int64, pl.String])
-def test_bad_rows_are_the_same_errors(doc: type[pl.DataType]) -> None:
-    table = log(4, doc=doc)
-    row = table.slice(1_500, 1)
-    for bad in (
-        row,
-        row.with_columns(pl.lit(None, doc).alias("doc"), score=pl.lit(1.0, pl.Float32)),
-        row.with_columns(score=pl.lit(float("nan"), pl.Float32)),
-        row.with_columns(score=pl.lit(float("inf"), pl.Float32)),
-    ):
-        faulty = pl.concat([table, bad])
-        messages = []
-        for frame in (in_memory(faulty), of_unknown_lengths(faulty)):
-            with pytest.raises(pr.errors.DataError) as caught:
-                pr.evaluate(frame, "ndcg").collect(engine="streaming")
-            messages.append(str(caught.value))
-        assert messages[0] == messages[1]
-
-
-def test_values_at_the_ends_of_their_types() -> None:
-    table = log(4, doc=pl.Int64, label=pl.Int64, score=pl.Float64)
-    lowest, highest, least = -(2**63), 2**63 - 1, -1.7976931348623157e308
-    extreme = pl.DataFrame({
-        "query": [-2] * 4 + [-1] * 2, "doc": [lowest, highest, 0, lowest + 1, highest, lowest],
-        "score": [least, least, None, 1e308, 0.0, -0.0],
-        "label": [lowest, highest, 1, None, highest, lowest],
-    })  # fmt: skip
-    assert_same(pl.concat([extreme, table]), ["p@1", "p@2", "ap", "dcg", "num_ret", "unjudged@4"])
+def test_bad_rows_are_the_same_errors() -> None:
+    for doc in (pl.Int32, pl.Int64, pl.String):
+        table = log(4, doc=doc)
+        row = table.slice(1_500, 1)
+        for bad in (
+            row,
+            row.with_columns(pl.lit(None, doc).alias("doc"), score=pl.lit(1.0, pl.Float32)),
+            row.with_columns(score=pl.lit(float("nan"), pl.Float32)),
+            row.with_columns(score=pl.lit(float("inf"), pl.Float32)),
+        ):
+            faulty = pl.concat([table, bad])
+            messages = []
+            for frame in (in_memory(faulty), of_unknown_lengths(faulty)):
+                with pytest.raises(pr.errors.DataError) as caught:
+                    pr.evaluate(frame, "ndcg").collect(engine="streaming")
+                messages.append(str(caught.value))
+            assert messages[0] == messages[1]
 
 
 def test_32_bit_labels_are_compared_as_64_bit_floats() -> None:

@@ -156,14 +156,14 @@ def test_rows_and_columns_are_kept() -> None:
     log = shuffled(log.with_columns(when=pl.lit(date(2024, 1, 1)), tags=pl.lit([["a", None]])))
     assert_frame_equal(pr.rank(log).drop(NEW), log)
     assert_frame_equal(pr.rank(log.lazy()).drop(NEW).collect(engine="streaming"), log)
-
-
-def test_own_names_of_columns() -> None:
     wanted = expected(random_lists(seed=7))
     names = {"query": "qid", "doc": "item", "score": "prediction", "label": "grade"}
-    log = wanted.drop(NEW).rename(names)
+    renamed = wanted.drop(NEW).rename(names)
     copies = {"score": pl.col("prediction"), "label": pl.col("grade")}  # which metrics read
-    assert_same(pr.rank(log, **names), wanted.rename(names).with_columns(**copies))
+    assert_same(pr.rank(renamed, **names), wanted.rename(names).with_columns(**copies))
+    log = pl.DataFrame({"query": 1, "at": pl.Series([2, 1, None], dtype=pl.Int64), "label": 0})
+    for options in ({"position": "at"}, {"score": "-at"}):
+        assert pr.rank(log, **options)["score"].equals(pl.Series("score", [-2, -1, None]))
 
 
 def test_threshold_of_relevance() -> None:
@@ -246,12 +246,6 @@ def test_lower_scores_are_better_exactly(sign: str, engine: str) -> None:
             for more in ({}, {"duplicates": "max"}):
                 lists = pr.per_query(log, "rr", **options, **more).collect(engine=engine)
                 assert lists["rr"].to_list() == [1 / place for place in wanted]
-
-
-def test_scores_of_positions() -> None:
-    log = pl.DataFrame({"query": 1, "at": pl.Series([2, 1, None], dtype=pl.Int64), "label": 0})
-    assert pr.rank(log, position="at")["score"].equals(pl.Series("score", [-2, -1, None]))
-    assert pr.rank(log.rename({"at": "x"}), score="-x").schema["score"] == pl.Int64
 
 
 @pytest.mark.parametrize("lazy", [False, True])

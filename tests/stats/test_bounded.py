@@ -98,14 +98,6 @@ def test_relative_bounds_invert_the_same_test() -> None:
         assert (side * drawn > 0).mean() == pytest.approx(0.025, abs=CLOSE)
 
 
-def test_equal_values_have_the_bounds_of_their_number() -> None:
-    """All 20 values are 0.5: the weight of the end is the first of 21, beta(1, 20)."""
-    row = pr.summarize(table([0.5] * 20)).row(0, named=True)
-    half = 0.5 * beta.ppf(0.975, 1, 20)
-    assert row["method"] == "bounded"
-    assert (row["low"], row["high"]) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-8)
-
-
 def test_intervals_of_t_that_would_leave_the_range_are_bounded() -> None:
     """The mean of 60 values is (15 · 0.8 + 45) / 60 = 0.95, and t with Hall would end above 1."""
     x = [0.1] * 2 + [0.9] * 13 + [0.98, 0.99, 1.0] * 15
@@ -114,6 +106,11 @@ def test_intervals_of_t_that_would_leave_the_range_are_bounded() -> None:
     assert (known["method"], unknown["method"]) == ("bounded", "t")
     assert unknown["high"] > 1 >= known["high"]
     assert 0 <= known["low"] < known["mean"] < known["high"]
+    # All 20 values are 0.5: the weight of the end is the first of 21, beta(1, 20).
+    row = pr.summarize(table([0.5] * 20)).row(0, named=True)
+    half = 0.5 * beta.ppf(0.975, 1, 20)
+    assert row["method"] == "bounded"
+    assert (row["low"], row["high"]) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-8)
 
 
 def test_the_p_value_is_that_of_the_bounded_interval_if_t_would_leave_the_range() -> None:

@@ -107,30 +107,21 @@ def test_values_of_0_and_1_have_the_interval_of_clopper_and_pearson() -> None:
 
 def test_proportions_of_clusters_have_their_effective_number_of_queries() -> None:
     """Korn & Graubard: n = p (1 - p) / se² independent queries, times (z / t)²."""
-    hits = [[1, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0]] * 8
-    values = table(
-        [float(hit) for user in hits for hit in user],
-        user=[number for number, user in enumerate(hits) for _ in user],
-    )
+    hits = pl.Series([1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0] * 8)
+    values = table(hits, user=[query // 3 for query in range(96)])
     row = pr.summarize(values, "x", cluster="user", details=True).row(0, named=True)
     # Each user has 3 queries, and a mean of 1, 2/3, 0 or 1/3, so that p = 1/2 and the variance of
     # the means is (1/4 + 1/36 + 1/4 + 1/36) / 4 · 32/31 = 5/36 · 32/31.
     square = 5 / 36 * 32 / 31 / 32
-    n = 1 / 4 / square
-    assert row["std_error"] == approx(math.sqrt(square))
-    assert 32 < n < 96
-    n *= (norm.ppf(0.975) / student.ppf(0.975, 31)) ** 2
+    n = 1 / 4 / square * (norm.ppf(0.975) / student.ppf(0.975, 31)) ** 2
     low, high = beta.ppf([0.025, 0.975], [n / 2, n / 2 + 1], [n / 2 + 1, n / 2])
     assert row["method"] == "clopper-pearson"
-    assert (row["low"], row["high"]) == approx((low, high))
-
-
-def test_few_clusters_of_0_and_1_are_bounded() -> None:
-    """4 users with equal values have as much information as 4 queries, of which 2 have hits."""
+    assert (row["std_error"], row["low"], row["high"]) == approx((math.sqrt(square), low, high))
+    # 4 users with equal values have as much information as 4 queries, of which 2 have hits.
     values = table([1.0] * 10 + [0.0] * 10, user=[query // 5 for query in range(20)])
     row = pr.summarize(values, "x", cluster="user").row(0, named=True)
-    assert row["method"] == "bounded"
     low, high = beta.ppf([0.025, 0.975], [2, 3], [3, 2])
+    assert row["method"] == "bounded"
     assert (row["low"], row["high"]) == approx((low, high))
 
 
@@ -167,26 +158,20 @@ def test_unequal_weights_have_fewer_degrees_of_freedom() -> None:
         assert row["high"] == approx(max(mean + q * error, hall(mean, error, a, -q)))
 
 
-def test_equal_values_have_no_interval() -> None:
-    with pytest.warns(RankWarning, match="all values are equal in 1 row"):
-        row = pr.summarize(table([0.5] * 9)).row(0, named=True)
-    assert (row["mean"], row["low"], row["high"], row["method"]) == (0.5, None, None, "none")
-
-
-def test_queries_that_recur_need_a_cluster() -> None:
+def test_units() -> None:
     values = pl.DataFrame({"query": [1, 2, 1, 2], "day": [1, 1, 2, 2], "x": [0.0, 1.0, 1.0, 0.0]})
-    with pytest.warns(RankWarning, match='cluster="query"'):
-        pr.summarize(values, "x", query=["query", "day"])
-    pr.summarize(values, "x", query=["query", "day"], cluster="query")
-    pr.summarize(values, "x", query=["query", "day"], cluster=["query", "day"])
-    new = values.with_columns(query=pl.Series([1, 2, 3, 4]))
-    pr.summarize(new, "x", query=["query", "day"])
-
-
-def test_without_queries_each_row_is_one() -> None:
+    options: dict[str, Any] = {"query": ["query", "day"]}
+    with pytest.warns(RankWarning, match='cluster="query"'):  # queries recur
+        pr.summarize(values, "x", **options)
+    for cluster in ("query", ["query", "day"]):
+        pr.summarize(values, "x", cluster=cluster, **options)
+    pr.summarize(values.with_columns(query=pl.Series([1, 2, 3, 4])), "x", **options)
     with pytest.warns(RankWarning, match="each row counts as a query"):
         row = pr.summarize(pl.DataFrame({"rr": [0.0, 0.2, 0.9]})).row(0, named=True)
     assert row["queries"] == 3
+    with pytest.warns(RankWarning, match="all values are equal in 1 row"):
+        row = pr.summarize(table([0.5] * 9)).row(0, named=True)
+    assert (row["mean"], row["low"], row["high"], row["method"]) == (0.5, None, None, "none")
 
 
 def test_slices_stand_beside_all_queries() -> None:
