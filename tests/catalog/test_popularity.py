@@ -66,13 +66,6 @@ def test_the_head_and_the_tail() -> None:
         assert actual.filter("long_tail")["item"].to_list() == tail, options
 
 
-def test_items_of_a_summary() -> None:
-    items = pr.catalog.popularity(TRAIN, query="user", doc="item", head=0.5)
-    log = pl.DataFrame({"user": [1, 1], "item": ["a", "c"], "score": [2.0, 1.0]})
-    actual = pr.catalog.summary(log, 2, items=items, query="user", doc="item")
-    assert actual.select("documents", "coverage", "long_tail_share").row(0) == (3, 2 / 3, 0.5)
-
-
 def test_invalid_input() -> None:
     names = {"query": "user", "doc": "item"}
     one_null = TRAIN.with_columns(item=pl.Series([None, *"abbcc"]))

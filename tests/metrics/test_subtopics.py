@@ -99,33 +99,6 @@ def test_grades_and_weights(rel: int) -> None:
         assert_close(found.select("query", metric.output_name), values)
 
 
-def test_the_ideal_ranking_is_greedy() -> None:
-    """It is the best of all orders down to rank 1, and almost down to any other rank."""
-    lists, covers, weights = judged(seed=42)
-    lists = {query: docs[:5] for query, docs in lists.items()}
-    log = with_judgments(lists, covers, weights)
-    orders = []
-    for number, order in enumerate(permutations(range(5))):
-        score = pl.Series([float(order[i]) for docs in lists.values() for i in range(len(docs))])
-        orders.append(log.with_columns(score=score, order=pl.lit(number)))
-    names = ["alpha_ndcg@1", "alpha_ndcg@2", "alpha_ndcg", "nerr_ia@3"]
-    found = pr.per_query(pl.concat(orders), names, by="order")
-    highest = {name: found[name].max() for name in names}
-    assert highest["alpha_ndcg@1"] == pytest.approx(1, abs=1e-12)
-    assert all(1 <= value < 1.59 for value in highest.values())
-    assert highest["alpha_ndcg"] < 1.05
-
-
-def test_a_ranking_can_be_better_than_the_greedy_one() -> None:
-    log = pl.DataFrame({
-        "query": 1, "doc": ["a", "b", "c"], "score": [2.0, 1.0, 0.0],
-        "subtopics": [[1, 2, 3], [4, 5, 6], [1, 2, 4, 5]],
-    })  # fmt: skip
-    value = pr.per_query(log, "alpha_ndcg(alpha=1)@2").item(0, 1)
-    assert value == pytest.approx((3 + 3 * 0.6309297535714575) / (4 + 1 * 0.6309297535714575))
-    assert value > 1
-
-
 def test_ties_of_the_ideal_ranking_are_broken_by_descending_id_as_text() -> None:
     """9 is above 11 and 10."""
     # After {y, z}, no document adds two subtopics; after any other one, another one does.
