@@ -23,7 +23,7 @@ def engine(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def test_ids_decide_about_a_constant_ranker(engine: Any) -> None:
+def test_ids_decide_about_a_constant_ranker(engine: Any, tmp_path: Path) -> None:
     with pytest.warns(pr.errors.RankWarning, match=r"same score.*ties='expected'.*'queries': 2"):
         found = pr.evaluate(CONSTANT, "rr").collect(engine=engine)
     assert found["rr"].item() == 1  # the relevant document has the highest id
@@ -32,9 +32,15 @@ def test_ids_decide_about_a_constant_ranker(engine: Any) -> None:
     runs = pl.concat([other, CONSTANT.with_columns(run=pl.lit("b"))])
     with pytest.warns(pr.errors.RankWarning, match="same score.*'run': 'b'"):
         pr.evaluate(runs, ["rr", "ndcg"], by="run").collect(engine=engine)
+    LOG.sink_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    for metrics in (["rr", "ndcg"], ["rr", "roc_auc"]):
+        assert not holding_nodes(pr.evaluate(scanned, metrics))
 
 
-def test_ties_that_do_not_decide() -> None:
+def test_logs_that_need_no_warning() -> None:
+    nothing = LOG.with_columns(label=pl.lit(0))
+    defined = ["dcg", "p@1", "num_rel", "judged@2", pl.col("label").sum().alias("sum")]
     for log, metrics, options in (
         (CONSTANT, "rr", {"ties": "input"}),
         (CONSTANT, "rr", {"ties": "worst"}),
@@ -44,8 +50,15 @@ def test_ties_that_do_not_decide() -> None:
         (pl.concat([LOG, CONSTANT.with_columns(pl.col("query") + 2)]), "rr", {}),
         # The ranker is constant in one country only.
         (LOG.with_columns(pl.col("score").clip(1, "query"), x="query"), "rr", {"by": "x"}),
+        (nothing, defined, {}),  # without a relevant document
+        (FRACTIONS, "mrr", {"rel": 0.5}),
+        (FRACTIONS, ["ndcg", "dcg", "recall(rel=0.5)"], {}),
+        (FRACTIONS.with_columns(label=pl.Series([0.0, 1.0])), "mrr", {}),
+        (FRACTIONS.with_columns(label=pl.Series([1.5, 1.0])), "mrr", {}),
+        (FRACTIONS.with_columns(label=pl.Series([1, 2])), "mrr", {}),
     ):
-        pr.evaluate(log, metrics, **options).collect()
+        for engine in ("in-memory", "streaming"):
+            pr.evaluate(log, metrics, **options).collect(engine=engine)
 
 
 def test_logs_without_a_relevant_label(engine: Any) -> None:
@@ -64,12 +77,6 @@ def test_logs_without_a_relevant_label(engine: Any) -> None:
         pr.evaluate(pl.concat([log, other]), metric, by="run", **options).collect(engine=engine)
         # There is no value without a relevant document.
         pr.evaluate(log, metric, undefined="skip", **options).collect(engine=engine)
-
-
-def test_metrics_that_are_defined_without_a_relevant_label() -> None:
-    nothing = LOG.with_columns(label=pl.lit(0)).collect()
-    metrics = ["dcg", "p@1", "num_rel", "judged@2", pl.col("label").sum().alias("sum")]
-    assert pr.evaluate(nothing, metrics).row(0) == (2, 0, 0, 0, 1, 0)
 
 
 def test_auc_of_the_top_documents(engine: Any) -> None:
@@ -94,13 +101,6 @@ def test_auc_of_the_top_documents(engine: Any) -> None:
             pr.evaluate(log, "roc_auc").collect(engine=engine)
 
 
-def test_warnings_need_no_rows_in_memory(tmp_path: Path) -> None:
-    LOG.sink_parquet(tmp_path / "log.parquet")
-    scanned = pr.scan_log(tmp_path / "log.parquet")
-    for metrics in (["rr", "ndcg"], ["rr", "roc_auc"]):
-        assert not holding_nodes(pr.evaluate(scanned, metrics))
-
-
 #: One document for each query, of which the first has a label just below 1.
 FRACTIONS = pl.LazyFrame({"query": [1, 2], "doc": 1, "score": 1.0, "label": [0.9, 1.0]})
 
@@ -111,11 +111,3 @@ def test_fractions_below_the_lowest_relevant_label(engine: Any) -> None:
         for function in (pr.evaluate, pr.per_query):
             with pytest.warns(pr.errors.RankWarning, match=message):
                 function(FRACTIONS, metrics).collect(engine=engine)
-    for log, metrics, options in (
-        (FRACTIONS, "mrr", {"rel": 0.5}),
-        (FRACTIONS, ["ndcg", "dcg", "recall(rel=0.5)"], {}),
-        (FRACTIONS.with_columns(label=pl.Series([0.0, 1.0])), "mrr", {}),
-        (FRACTIONS.with_columns(label=pl.Series([1.5, 1.0])), "mrr", {}),
-        (FRACTIONS.with_columns(label=pl.Series([1, 2])), "mrr", {}),
-    ):
-        pr.evaluate(log, metrics, **options).collect(engine=engine)

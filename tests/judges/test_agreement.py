@@ -28,13 +28,10 @@ NAMES = "abcdefgh"
 
 def table(ratings: list[list[int | None]], docs_of_query: int = 3) -> pl.DataFrame:
     """Return the log of a matrix with a row per document and a column per judge."""
-    columns = {
-        name: [row[index] for row in ratings] for index, name in enumerate(NAMES[: len(ratings[0])])
-    }
-    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Float64)).select(
-        query=pl.int_range(pl.len()) // docs_of_query,
-        doc=pl.int_range(pl.len()),
-        **{name: pl.col(name) for name in columns},
+    schema = dict.fromkeys(NAMES[: len(ratings[0])], pl.Float64)
+    number = pl.int_range(pl.len())
+    return pl.DataFrame(ratings, schema, orient="row").select(
+        query=number // docs_of_query, doc=number, **{name: pl.col(name) for name in schema}
     )
 
 
@@ -170,10 +167,7 @@ def test_intervals_are_of_a_bootstrap_over_queries() -> None:
     assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"], abs=width / 20)
     narrower = pr.judges.agreement(long(log), n_resamples=4_000, confidence=0.5)
     assert narrower["low"][0] > row["low"]
-
-
-def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
-    """Groups of queries are drawn, and the standard error is that of the queries."""
+    # Of many queries, groups are drawn.
     log = noisy(20_000).filter(pl.col("doc") % 5 == 0)
     row = pr.judges.agreement(long(log), n_resamples=1_000).row(0, named=True)
     width = 2 * 1.96 * (log["a"] == log["b"]).cast(pl.Int8).std() / 20_000**0.5
