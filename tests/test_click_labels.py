@@ -64,48 +64,27 @@ def test_labels(engine: Any) -> None:
         assert plan.collect(engine=engine)["label"].to_list() == [0, 2, None]
 
 
-#: Query 1: the second click, at position 2, is the last one in time. Query 2: no click.
-RANKINGS = pl.DataFrame({
-    "query": [1, 1, 1, 1, 1, 1, 2, 2], "doc": [*"abcdef", *"ab"],
-    "position": [1, 2, 3, 4, 5, None, 1, 2], "click": [0, 1, 0, 2, 0, 1, 0, 0],
-    "time": [None, 40.0, None, 12.0, None, 50.0, None, None],
-})  # fmt: skip
+RANKINGS = pl.DataFrame(
+    {"query": 1, "doc": [*"abc"], "position": [1, 2, None], "click": [0, 1, 1], "time": [1, 2, 3]}
+)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_labels_of_rankings(engine: Any) -> None:
-    for kind, options, expected in (
-        ("skip_above", {}, [0, 1, 0, 1, None, None, None, None]),
-        ("last", {}, [0, 0, 0, 1, 0, None, 0, 0]),
-        ("last", {"time": "time"}, [0, 1, 0, 0, 0, None, 0, 0]),
-    ):
-        log = RANKINGS.with_columns(device=pl.lit("phone"))
-        nothing = log.with_columns(click=pl.lit(0, pl.Int64), time=None, device=pl.lit("desktop"))
-        # If nothing is clicked, all labels are those of the last two rows.
-        unclicked = [expected[-1] if place else None for place in RANKINGS["position"]]
-        both = pl.concat([log, nothing]).with_columns(expected=pl.Series([*expected, *unclicked]))
-        shuffled = both.sample(fraction=1, shuffle=True, seed=3)
-        plan = pr.clicks.labels(shuffled.lazy(), kind, by="device", **options)
-        labeled = plan.collect(engine=engine)
-        assert_frame_equal(labeled.drop("label"), shuffled)  # in the same order
-        assert labeled["label"].to_list() == shuffled["expected"].to_list()
-
-
-def test_labels_of_rankings_against_plain_python() -> None:
-    keys = ["query", "session"]
+def test_labels_of_rankings_against_plain_python(engine: Any) -> None:
     log = pr.datasets.search_log(60, 9, runs=3, seed=4).rename({"run": "session"}).collect()
     log = log.drop("label").with_columns(time=pl.when("click").then(pl.col("doc") % 60))
+    log = log.sample(fraction=1, shuffle=True, seed=3)
     ends, lows = {}, {}
     for row in log.filter("click").iter_rows(named=True):
         ranking, place = (row["query"], row["session"]), row["position"]
         lows[ranking] = max(place, lows.get(ranking, 0))
         ends[ranking] = max((row["time"], place), ends.get(ranking, (-1, 0)))
-    skipped, last, timed = (
-        pr.clicks.labels(log, kind, query=keys, **options)
+    tables = [
+        pr.clicks.labels(log.lazy(), kind, by="session", **options).collect(engine=engine)
         for kind, options in (("skip_above", {}), ("last", {}), ("last", {"time": "time"}))
-    )
+    ]
     for row, *found in zip(
-        log.iter_rows(named=True), *(each["label"] for each in (skipped, last, timed)), strict=True
+        log.iter_rows(named=True), *(each["label"] for each in tables), strict=True
     ):
         ranking, place = (row["query"], row["session"]), row["position"]
         expected = [None] * 3
@@ -114,7 +93,9 @@ def test_labels_of_rankings_against_plain_python() -> None:
             expected[0] = int(row["click"]) if place <= lowest else None
             expected[1:] = int(place == lowest), int(place == ends.get(ranking, (0, 0))[1])
         assert found == expected
-    assert last["label"].to_list() != timed["label"].to_list()
+    assert tables[1]["label"].to_list() != tables[2]["label"].to_list()
+    for table in tables:
+        assert_frame_equal(table.drop("label"), log)  # in the same order
 
 
 def test_labels_of_sorted_rankings_are_found_in_flat_memory(tmp_path: Path) -> None:
@@ -144,16 +125,18 @@ def test_duplicates_raise_errors() -> None:
 
 
 def test_errors_of_labels_of_rankings() -> None:
-    with pytest.raises(pr.errors.SchemaError, match="column 'when' .`time`. not found"):
-        pr.clicks.labels(RANKINGS, "last", time="when")
-    with pytest.raises(pr.errors.ArgumentError, match="`doc` must be the name of a column"):
-        pr.clicks.labels(RANKINGS, "last", doc=None)  # type: ignore[arg-type]
-    for value in ("12", [1]):
-        log = RANKINGS.with_columns(time=pl.lit(value))
-        with pytest.raises(pr.errors.SchemaError, match=r"\(`time`\) must be numeric or temporal"):
-            pr.clicks.labels(log, "last", time="time")
-    with pytest.raises(pr.errors.DataError, match="column 'click' .* has negative values"):
-        pr.clicks.labels(RANKINGS.with_columns(click=-1), "last")
+    times = [RANKINGS.with_columns(time=pl.lit(value)) for value in ("12", [1])]
+    negative = RANKINGS.with_columns(click=-1)
+    schema, of_time = pr.errors.SchemaError, r"\(`time`\) must be numeric or temporal"
+    for log, options, error, message in (
+        (RANKINGS, {"time": "when"}, schema, "column 'when' .`time`. not found"),
+        (RANKINGS, {"position": "plaice"}, schema, "column 'plaice' .`position`. not found"),
+        (RANKINGS, {"doc": None}, pr.errors.ArgumentError, "`doc` must be the name of a column"),
+        *((log, {"time": "time"}, schema, of_time) for log in times),
+        (negative, {}, pr.errors.DataError, "column 'click' .* has negative values"),
+    ):
+        with pytest.raises(error, match=message):
+            pr.clicks.labels(log, "last", **options)
 
 
 def test_errors() -> None:
@@ -225,11 +208,3 @@ def test_errors_about_times_give_advice() -> None:
         pr.clicks.labels(log, "satisfied")
     with pytest.raises(pr.errors.SchemaError, match="or replace it with a test such as"):
         pr.clicks.labels(log)
-
-
-def test_a_named_position_must_exist() -> None:
-    log = pl.DataFrame({"click": [1, 0], "place": [1, None]})
-    assert pr.clicks.labels(log)["label"].to_list() == [1, 0]
-    assert pr.clicks.labels(log, position="place")["label"].to_list() == [1, None]
-    with pytest.raises(pr.errors.SchemaError, match="column 'plaice' .`position`. not found"):
-        pr.clicks.labels(log, position="plaice")

@@ -85,7 +85,7 @@ def ratings(draw: st.DrawFn) -> list[list[int | None]]:
     return [[grades[0]] * raters, *rows]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(ratings())
 def test_plain(rows: list[list[int | None]]) -> None:
     log = table(rows)

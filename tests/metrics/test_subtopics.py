@@ -43,7 +43,7 @@ def judged(
 ) -> tuple[dict[int, list[Doc]], dict[int, Covers], dict[int, dict[str, float]]]:
     """Return random rankings, the grades of each document, and the weights of each query."""
     draw = random.Random(seed)
-    lists = random_lists(seed, queries=30)
+    lists = random_lists(seed, queries=20)
 
     def grades() -> dict[str, float]:
         of = draw.sample("vwxyz", draw.randint(0, 4))

@@ -81,7 +81,7 @@ def test_tango_with_clusters_has_the_power_of_t() -> None:
     assert 0.8 < width["user"] / width[None] < 1.3
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=45),
     st.integers(1, 3),

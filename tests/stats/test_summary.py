@@ -197,7 +197,7 @@ def test_repeated_looks_have_wider_intervals() -> None:
     assert many["high"] - many["low"] > one["high"] - one["low"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["rr", "x"]),
     st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=2, max_size=40),
