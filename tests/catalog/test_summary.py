@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations, product
+from collections import Counter, defaultdict
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import polars_rank as pr
 import pytest
-from catalog.plain import exposures, tops
 from polars.testing import assert_frame_equal
 from strategies import assert_close, log_of, random_lists, shuffled
+
+
+def tops(log: pl.DataFrame, k: int | None, ties: str) -> list[list[int]]:
+    """Return the first k documents of each query, best first; [] for a query without any."""
+    rows: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for query, doc, score in log.select("query", "doc", "score").iter_rows():
+        rows[query] += [] if score is None else [(score, doc)]
+    for pairs in rows.values():
+        if ties != "input":
+            pairs.sort(key=lambda pair: pair[1], reverse=ties == "doc")
+        pairs.sort(key=lambda pair: -pair[0])
+    return [[doc for _, doc in pairs][:k] for pairs in rows.values()]
 
 
 def gini(values: list[float]) -> float | None:
@@ -27,8 +39,8 @@ def summary_of(
     log: pl.DataFrame, k: int, catalog: set[int] | None, top: float, ties: str = "doc"
 ) -> dict[str, Any]:
     """Return the summary by its definition, from pairs of documents and of rankings."""
-    lists = list(tops(log, k, ties).values())
-    every = exposures(lists)
+    lists = tops(log, k, ties)
+    every = Counter(chain.from_iterable(lists))
     pairs = list(combinations([set(docs) for docs in lists if docs], 2))
     cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in pairs]
     known = {doc: x for doc, x in every.items() if catalog is None or doc in catalog}
