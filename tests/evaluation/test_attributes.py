@@ -59,6 +59,8 @@ def test_the_name_of_a_similar_column_is_given() -> None:
     log = LOG.with_columns(my_share=0.5)
     with pytest.raises(pr.errors.SchemaError, match=re.escape("novelty(share='my_share')")):
         pr.evaluate(log, "novelty", **NAMES)
+    with pytest.raises(pr.errors.SchemaError, match="recall.subtopics='...'.@2.$"):
+        pr.evaluate(log, "subtopic_recall@2", **NAMES)  # which no line joins
 
 
 def test_the_number_of_users_is_that_of_the_training_log() -> None:
