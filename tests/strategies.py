@@ -30,16 +30,8 @@ SCORES = (None, -1.0, 0.0, 0.25, 0.5, 0.5, 2.0)
 LABELS = (None, 0, 0, 1, 1, 2, 3, 4)
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
 #: Clicks, and the column that metrics of subtopics read, computed from the document.
-DID = {
-    "click": oracles.clicked,
-    "dwell": oracles.dwell,
-    "subtopics": oracles.subtopics,
-}
-DID_SCHEMA = {
-    "click": pl.Boolean,
-    "dwell": pl.Float64,
-    "subtopics": pl.List(pl.Int64),
-}
+DID = {"click": oracles.clicked, "dwell": oracles.dwell, "subtopics": oracles.subtopics}
+DID_SCHEMA = {"click": pl.Boolean, "dwell": pl.Float64, "subtopics": pl.List(pl.Int64)}
 #: Attributes of documents, which metrics of novelty and diversity read.
 ATTRIBUTES = {
     "users": oracles.users,

@@ -10,7 +10,7 @@ import polars_rank as pr
 import pytest
 from polars_rank.conventions import PRESETS
 from polars_rank.metrics.metric import REGISTER
-from strategies import NEEDED, assert_close, log_of, random_lists
+from strategies import assert_close, every_metric, log_of, random_lists
 
 LOG = log_of(random_lists(seed=30))
 METRICS = ["ndcg@5", "ap@3", "rr@10", "rr", "recall@3", "rbp.5"]
@@ -25,67 +25,44 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("metric", "a", "b"),
+def test_from_one_mean_to_the_other() -> None:
     # NDCG, which most choices change, between all pairs of presets, and the others between some:
     # RR with and without a cutoff where the cutoff decides about ties.
-    [
-        *((METRICS[0], *pair) for pair in PAIRS),
-        *(
-            (metric, *PAIRS[(number + more) % len(PAIRS)])
-            for number, metric in enumerate(METRICS[1:])
-            for more in (0, 1)
-        ),
-    ],
-    ids=lambda each: getattr(each, "name", each),
-)
-def test_from_one_mean_to_the_other(metric: str, a: pr.Conventions, b: pr.Conventions) -> None:
-    start, end = (pr.evaluate(LOG, metric, conventions=each).item(0, metric) for each in (a, b))
-    why = pr.explain_difference(LOG.lazy(), metric, a, b)
-    assert why["mean"][-1] == pytest.approx(end, rel=1e-12)
-    assert why["mean"][0] - why["change"][0] == pytest.approx(start, rel=1e-12)
-    assert why["change"].sum() == pytest.approx(end - start, rel=1e-9)
-    assert why["share"].sum() == pytest.approx(1)
+    cases = [(METRICS[0], *pair) for pair in PAIRS]
+    for number, metric in enumerate(METRICS[1:]):
+        cases += [(metric, *PAIRS[(number + more) % len(PAIRS)]) for more in (0, 1)]
+    for metric, a, b in cases:
+        start, end = (pr.evaluate(LOG, metric, conventions=each).item(0, metric) for each in (a, b))
+        why = pr.explain_difference(LOG.lazy(), metric, a, b)
+        assert why["mean"][-1] == pytest.approx(end, rel=1e-12)
+        assert why["mean"][0] - why["change"][0] == pytest.approx(start, rel=1e-12)
+        assert why["change"].sum() == pytest.approx(end - start, rel=1e-9)
+        assert why["share"].sum() == pytest.approx(1)
 
 
-def test_nothing_to_tell() -> None:
-    why = pr.explain_difference(LOG, "ndcg", pr.conventions.RANX, pr.conventions.RANX)
+def test_what_is_no_difference() -> None:
+    why = pr.explain_difference(LOG, "ndcg", "ranx", "ranx")
     assert why.is_empty()
     assert why.columns == ["choice", "a", "b", "mean", "change", "share", "changes"]
-    assert (
-        "gain"
-        not in pr.explain_difference(LOG, "rr", pr.conventions.RANX, pr.conventions.LIGHTGBM)[
-            "choice"
-        ]
-    )
-
-
-def test_what_a_metric_says_itself_is_no_difference() -> None:
-    why = pr.explain_difference(
-        LOG, pr.ndcg(5, gain="exp2"), pr.conventions.POLARS_RANK, pr.conventions.LIGHTGBM
-    )
+    assert "gain" not in pr.explain_difference(LOG, "rr", "ranx", "lightgbm")["choice"]
+    # What a metric says itself.
+    why = pr.explain_difference(LOG, pr.ndcg(5, gain="exp2"), "polars_rank", "lightgbm")
     assert why["choice"].to_list() == ["ties", "undefined"]
-
-
-def test_thresholds_are_in_words() -> None:
     why = pr.explain_difference(LOG, "ap", "polars_rank", "lightgbm")
     rel = why.row(by_predicate=pl.col("choice") == "rel", named=True)
     assert (rel["a"], rel["b"]) == ("1 or more", "above 0.5")
+    with pytest.raises(pr.errors.ArgumentError, match="`metric` must be the name of a metric"):
+        pr.explain_difference(LOG, pl.col("score").max(), "ranx", "ranx")
 
 
 @pytest.mark.filterwarnings("ignore:in each ranking:polars_rank.errors.RankWarning")
 def test_ids_compared_as_text_are_a_choice() -> None:
     log = pl.DataFrame({"query": 1, "doc": [9, 10], "score": 1.0, "label": [1, 0]})
-    why = pr.explain_difference(log, "rr", pr.conventions.POLARS_RANK, pr.conventions.TREC_EVAL)
+    why = pr.explain_difference(log, "rr", "polars_rank", "trec_eval")
     text = why.row(by_predicate=pl.col("choice") == "text_ids", named=True)
     assert (text["a"], text["b"], text["change"]) == ("False", "True", 0.5)
-    named = log.with_columns(pl.col("doc").cast(pl.String))
-    assert (
-        "text_ids"
-        not in pr.explain_difference(
-            named, "rr", pr.conventions.POLARS_RANK, pr.conventions.TREC_EVAL
-        )["choice"]
-    )
+    why = pr.explain_difference(log.cast({"doc": pl.String}), "rr", "polars_rank", "trec_eval")
+    assert "text_ids" not in why["choice"]
 
 
 def test_worst_lists() -> None:
@@ -116,104 +93,69 @@ def test_queries_that_lose_all_their_documents() -> None:
     assert (row["mean"], row["change"]) == (1 / 2, 1 / 2 - (1 / 2 + 0) / 2)
 
 
-@pytest.mark.parametrize("undefined", ["skip", "null"])
-def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
+def test_undefined_lists_that_one_side_leaves_out() -> None:
     log = pl.DataFrame({
         "query": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 0, 0, 1, 0]
     })  # fmt: skip
-    other = pr.Conventions(undefined=undefined)
-    why = pr.explain_difference(log, "rr", pr.conventions.POLARS_RANK, other)
-    mean = 3 / 4 if undefined == "skip" else None  # of 1 and 1/2
-    change = None if mean is None else pytest.approx(mean - 1 / 2)
-    assert why.select("choice", "mean", "change").row(0) == ("undefined", mean, change)
-    worst = [] if mean is None else [{"query": "c", "change": mean}]
-    assert why["changes"].to_list() == [worst]
-    back = pr.explain_difference(log, "rr", other, pr.conventions.POLARS_RANK)
-    assert back["mean"].to_list() == [pytest.approx(1 / 2)]
+    for undefined, mean in (("skip", 3 / 4), ("null", None)):  # of 1 and 1/2
+        other = pr.Conventions(undefined=undefined)
+        why = pr.explain_difference(log, "rr", "polars_rank", other)
+        change = None if mean is None else pytest.approx(mean - 1 / 2)
+        assert why.select("choice", "mean", "change").row(0) == ("undefined", mean, change)
+        worst = [] if mean is None else [{"query": "c", "change": mean}]
+        assert why["changes"].to_list() == [worst]
+        back = pr.explain_difference(log, "rr", other, "polars_rank")
+        assert back["mean"].to_list() == [pytest.approx(1 / 2)]
     # The defaults of two presets, one of which has a null mean.
-    why = pr.explain_difference(log, "roc_auc", pr.conventions.POLARS_RANK, pr.conventions.SKLEARN)
+    why = pr.explain_difference(log, "roc_auc", "polars_rank", "sklearn")
     assert why["mean"][-1] is None and why["share"].null_count() == why.height
 
 
 def test_groups_are_parts_of_the_query() -> None:
-    log = LOG.with_columns(run=pl.col("query") % 2)
-    why = pr.explain_difference(
-        log, "ndcg@5", pr.conventions.TREC_EVAL, pr.conventions.LIGHTGBM, by="run"
-    )
+    log, pair = LOG.with_columns(run=pl.col("query") % 2), ("trec_eval", "lightgbm")
+    why = pr.explain_difference(log, "ndcg@5", *pair, by="run")
     assert why["changes"].dtype.inner.fields[0].name == "run"
-    whole = pr.explain_difference(LOG, "ndcg@5", pr.conventions.TREC_EVAL, pr.conventions.LIGHTGBM)
+    whole = pr.explain_difference(LOG, "ndcg@5", *pair)
     assert_close(why.drop("changes"), whole.drop("changes"))
 
 
-def test_only_metrics_of_the_package() -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="`metric` must be the name of a metric"):
-        pr.explain_difference(LOG, pl.col("score").max(), pr.conventions.RANX, pr.conventions.RANX)
-
-
-@pytest.mark.parametrize("conventions", PRESETS, ids=lambda each: each.name)
-def test_every_metric_has_words(conventions: pr.Conventions) -> None:
-    for name, build in REGISTER.items():
-        if (conventions.name, name) == ("RecTools", "novelty"):
-            continue  # it needs the number of users
-        parameters = inspect.signature(build).parameters
-        needed = {p.name: NEEDED[p.name] for p in parameters.values() if p.default is p.empty}
-        text = pr.explain(build(**needed), conventions)
-        assert text.startswith(name) and "<function" not in text and "None" not in text
-        assert re.search(r"^- definition: \S.*\S$", text, re.MULTILINE)
+def test_every_metric_has_words() -> None:
+    for conventions in PRESETS:
+        for metric in every_metric():
+            name = metric.function.__name__
+            if (conventions.name, name) == ("RecTools", "novelty"):
+                continue  # it needs the number of users
+            text = pr.explain(metric, conventions)
+            assert text.startswith(name) and "<function" not in text and "None" not in text
+            assert re.search(r"^- definition: \S.*\S$", text, re.MULTILINE)
 
 
 WORDS = [
-    (
-        "ndcg@10",
-        pr.conventions.TREC_EVAL_9,
-        [
-            "gain: the label; 0 for labels below 0",
-            "discount: 1 / log2(rank + 1)",
-            "ideal ranking: of all judged documents, retrieved or not",
-            "scores: compared as 32-bit floats",
-            "queries: with at least one judged and at least one retrieved document",
-        ],
-    ),
-    (
-        "ndcg@10",
-        pr.conventions.LIGHTGBM,
-        ["gain: 2^label - 1", "tied scores: in the order of the rows"],
-    ),
-    ("RR@10", pr.conventions.IR_MEASURES, ["tied scores: by document id, ascending"]),
-    (
-        "RR",
-        pr.conventions.IR_MEASURES,
-        ["tied scores: by document id, descending; ids are compared as text"],
-    ),
-    (
-        "RetrievalMAP",
-        pr.conventions.TORCHMETRICS,
-        ["divisor: number of relevant documents among the first k"],
-    ),
-    ("gm_map", pr.conventions.TREC_EVAL, ["aggregation: geometric mean over queries"]),
-    (
-        "iprec_at_recall_0.10",
-        pr.conventions.TREC_EVAL,
-        ["recall level: number of hits is recall x R, rounded"],
-    ),
-    ("AP(rel=2)", pr.conventions.LIGHTGBM, ["relevant: label of 2 or more"]),
-    ("Gini@10", pr.conventions.POLARS_RANK, ["use: 'gini' of pr.catalog.summary"]),
-    ("ILS@5", pr.conventions.LENSKIT, ["use: 1 - pr.intra_list_diversity(k, ...)"]),
-    ("ARP", pr.conventions.POLARS_RANK, ["other meanings of the name: in RecTools and Evidently"]),
-    ("ARP@5", pr.conventions.RECTOOLS, ["definition: Popularity"]),
-    ("Novelty@5", pr.conventions.REPLAY, ["definition: Unseen share"]),
-    ("NDCG@5", pr.conventions.RECTOOLS, ["ideal ranking: k documents with gain 1"]),
-    ("DCG@5", pr.conventions.LENSKIT, ["undefined where no document is relevant: excluded"]),
-    (
-        "AveragePrecision@5",
-        pr.conventions.LENSKIT,
-        ["divisor: the smallest of k and the numbers of relevant and retrieved documents"],
-    ),
-]
+    ("ndcg@10", "trec_eval 9", "gain: the label; 0 for labels below 0"),
+    ("ndcg@10", "trec_eval 9", "discount: 1 / log2(rank + 1)"),
+    ("ndcg@10", "trec_eval 9", "ideal ranking: of all judged documents, retrieved or not"),
+    ("ndcg@10", "trec_eval 9", "scores: compared as 32-bit floats"),
+    ("ndcg@10", "trec_eval 9", "queries: with at least one judged and at least one retrieved"),
+    ("ndcg@10", "lightgbm", "gain: 2^label - 1"),
+    ("ndcg@10", "lightgbm", "tied scores: in the order of the rows"),
+    ("RR@10", "ir_measures", "tied scores: by document id, ascending"),
+    ("RR", "ir_measures", "tied scores: by document id, descending; ids are compared as text"),
+    ("RetrievalMAP", "torchmetrics", "divisor: number of relevant documents among the first k"),
+    ("gm_map", "trec_eval", "aggregation: geometric mean over queries"),
+    ("iprec_at_recall_0.10", "trec_eval", "recall level: number of hits is recall x R, rounded"),
+    ("AP(rel=2)", "lightgbm", "relevant: label of 2 or more"),
+    ("Gini@10", "polars_rank", "use: 'gini' of pr.catalog.summary"),
+    ("ILS@5", "lenskit", "use: 1 - pr.intra_list_diversity(k, ...)"),
+    ("ARP", "polars_rank", "other meanings of the name: in RecTools and Evidently"),
+    ("ARP@5", "rectools", "definition: Popularity"),
+    ("Novelty@5", "replay", "definition: Unseen share"),
+    ("NDCG@5", "rectools", "ideal ranking: k documents with gain 1"),
+    ("DCG@5", "lenskit", "undefined where no document is relevant: excluded"),
+    ("AveragePrecision@5", "lenskit",
+     "divisor: the smallest of k and the numbers of relevant and retrieved documents"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("metric", "conventions", "expected"), WORDS)
-def test_words(metric: str, conventions: pr.Conventions, expected: list[str]) -> None:
-    text = pr.explain(metric, conventions)
-    for words in expected:
-        assert f"- {words}" in text
+def test_words() -> None:
+    for metric, conventions, words in WORDS:
+        assert f"- {words}" in pr.explain(metric, conventions)

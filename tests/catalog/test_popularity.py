@@ -40,21 +40,20 @@ def test_against_plain_python(engine: str) -> None:
         seen += times[doc]
 
 
-@pytest.mark.parametrize("by", [["query"], [pl.col("query").hash()]])
-def test_sorted_logs_are_counted_in_batches(tmp_path: Path, by: list[str | pl.Expr]) -> None:
+def test_sorted_logs_are_counted_in_batches(tmp_path: Path) -> None:
     log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect()
-    log.sort(by).write_parquet(tmp_path / "log")
-    plan = pr.catalog.popularity(pr.scan_log(tmp_path / "log", run=None))
-    # One row per document is sorted and joined with the number of users.
-    assert "group-by" not in holding_nodes(plan)
-    with pl.Config(streaming_chunk_size=50):
-        actual = plan.collect(engine="streaming")
-    assert_frame_equal(actual, pr.catalog.popularity(log))
+    for by in ("query", pl.col("query").hash()):
+        log.sort(by).write_parquet(tmp_path / "log")
+        plan = pr.catalog.popularity(pr.scan_log(tmp_path / "log", run=None))
+        # One row per document is sorted and joined with the number of users.
+        assert "group-by" not in holding_nodes(plan)
+        with pl.Config(streaming_chunk_size=50):
+            actual = plan.collect(engine="streaming")
+        assert_frame_equal(actual, pr.catalog.popularity(log))
 
 
-@pytest.mark.parametrize(
-    ("options", "tail"),
-    [
+def test_the_head_and_the_tail() -> None:
+    for options, tail in (
         ({"head": 2 / 3}, ["a"]),  # c and b have exactly this share
         ({"head": 0.6}, ["a"]),
         ({"head": 0.6, "crossing": "tail"}, ["b", "a"]),
@@ -62,31 +61,21 @@ def test_sorted_logs_are_counted_in_batches(tmp_path: Path, by: list[str | pl.Ex
         ({"head": 0.3, "head_of": "documents"}, ["b", "a"]),
         ({"head": 0.3, "head_of": "documents", "crossing": "tail"}, ["c", "b", "a"]),
         ({"head": 1 / 3, "head_of": "documents", "crossing": "tail"}, ["b", "a"]),
-    ],
-)
-def test_the_head_and_the_tail(options: dict, tail: list[str]) -> None:
-    actual = pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
-    assert actual.filter("long_tail")["item"].to_list() == tail
-
-
-def test_items_of_a_summary() -> None:
-    items = pr.catalog.popularity(TRAIN, query="user", doc="item", head=0.5)
-    log = pl.DataFrame({"user": [1, 1], "item": ["a", "c"], "score": [2.0, 1.0]})
-    actual = pr.catalog.summary(log, 2, items=items, query="user", doc="item")
-    assert actual.select("documents", "coverage", "long_tail_share").row(0) == (3, 2 / 3, 0.5)
+    ):
+        actual = pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
+        assert actual.filter("long_tail")["item"].to_list() == tail, options
 
 
 def test_invalid_input() -> None:
-    with pytest.raises(pr.errors.DataError, match="1 of 6 rows: column 'item' .`doc`. has nulls"):
-        pr.catalog.popularity(
-            TRAIN.with_columns(pl.col("item").replace("a", None).alias("item"))[1:]
-            .vstack(TRAIN[2:3]),
-            query="user", doc="item",
-        )  # fmt: skip
-    with pytest.raises(pr.errors.DataError, match="column 'user' .`query`. has nulls"):
-        pr.catalog.popularity(TRAIN.with_columns(user=None), query="user", doc="item")
-    with pytest.raises(pr.errors.SchemaError, match="'query' .`query`. not found"):
-        pr.catalog.popularity(TRAIN, doc="item")
-    for options in ({"head": 1}, {"head_of": "users"}, {"crossing": "both"}):
-        with pytest.raises(pr.errors.ArgumentError, match=f"`{[*options][0]}`"):
-            pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
+    names = {"query": "user", "doc": "item"}
+    one_null = TRAIN.with_columns(item=pl.Series([None, *"abbcc"]))
+    rows, schema = pr.errors.DataError, pr.errors.SchemaError
+    for train, options, error, message in (
+        (one_null, names, rows, "1 of 6 rows: column 'item' .`doc`. has nulls"),
+        (TRAIN.with_columns(user=None), names, rows, "column 'user' .`query`. has nulls"),
+        (TRAIN, {"doc": "item"}, schema, "'query' .`query`. not found"),
+        *((TRAIN, {**names, name: wrong}, pr.errors.ArgumentError, f"`{name}`")
+          for name, wrong in (("head", 1), ("head_of", "users"), ("crossing", "both"))),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            pr.catalog.popularity(train, **options)

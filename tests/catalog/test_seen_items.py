@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import product
 
 import polars as pl
 import polars_rank as pr
@@ -38,52 +39,43 @@ def test_seen_documents_have_no_effect(engine: str) -> None:
 
 def test_runs_and_other_names() -> None:
     log = pl.DataFrame({"run": [1, 1, 2], "user": "u", "item": ["a", "b", "a"], "s": [2, 1, 1]})
-    history = pl.DataFrame(
-        {"user": ["u"], "item": ["a"]}, schema_overrides={"item": pl.Categorical}
-    )
-    actual = pr.catalog.exclude_seen(log, history, query="user", doc="item", score="s", by="run")
+    history = pl.DataFrame({"user": ["u"], "item": ["a"]}).cast({"item": pl.Categorical})
+    names = {"query": "user", "doc": "item", "score": "s"}
+    actual = pr.catalog.exclude_seen(log, history, **names, by="run")
     assert actual.rows() == [(1, "u", "b", 1), (2, "u", None, None)]
-    with pytest.raises(
-        pr.errors.SchemaError, match="'item' .`doc`. not found; available in `history`"
+    numbers = history.with_columns(item=pl.lit(1, pl.Int64))
+    for seen, message in (
+        (history.drop("item"), "'item' .`doc`. not found; available in `history`"),
+        (numbers, "String in the rankings and Int64 in `history`"),
     ):
-        pr.catalog.exclude_seen(log, history.drop("item"), query="user", doc="item", score="s")
-    with pytest.raises(
-        pr.errors.SchemaError, match="String in the rankings and Int64 in `history`"
-    ):
-        pr.catalog.exclude_seen(
-            log, history.with_columns(item=pl.lit(1, pl.Int64)), query="user", doc="item", score="s"
-        )
+        with pytest.raises(pr.errors.SchemaError, match=message):
+            pr.catalog.exclude_seen(log, seen, **names)
 
 
-@pytest.mark.parametrize("name", ["*", "^.*$", "^d.*$"])
-@pytest.mark.parametrize("value", [1, [1, 2]], ids=["number", "list"])
-def test_columns_whose_names_are_patterns_are_kept(name: str, value: object) -> None:
-    log = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2.0, 1.0]})
-    log = log.with_columns(pl.Series(name, [value, value]))
+def test_columns_whose_names_are_patterns_are_kept() -> None:
     history = pl.DataFrame({"query": [1], "doc": ["a"]})
-    assert pr.catalog.exclude_seen(log, history).equals(log.filter(doc="b"))
+    for name, value in product(("*", "^.*$", "^d.*$"), (1, [1, 2])):
+        log = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2.0, 1.0]})
+        log = log.with_columns(pl.Series(name, [value, value]))
+        assert pr.catalog.exclude_seen(log, history).equals(log.filter(doc="b"))
 
 
-@pytest.mark.parametrize("dtype", [pl.Int64, pl.String, pl.Categorical])
-@pytest.mark.parametrize("n", [1, 3])
-def test_leave_one_out_against_plain_python(n: int, dtype: pl.DataType) -> None:
-    log = log_of(random_lists(seed=14)).select("query", "doc", day=pl.col("doc") * 7 % 5)
-    # The codes of categories follow the order of rows, not that of the texts.
-    log = log if dtype == pl.Int64 else log.cast({"doc": pl.String}).cast({"doc": dtype})
-    rows: dict[int, list[tuple[int, int | str]]] = defaultdict(list)
-    for query, doc, day in log.rows():
-        rows[query].append((day, doc))
-    last = {(q, doc) for q, pairs in rows.items() for _, doc in sorted(pairs)[-n:]}
-    for frame in (log, shuffled(log)):
-        actual = frame.filter(pr.catalog.leave_one_out("day", n=n))
-        assert {*actual.select("query", "doc").rows()} == last
-
-
-def test_invalid_splits() -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="`n` must be a positive integer"):
-        pr.catalog.leave_one_out("time", n=0)
-    with pytest.raises(pr.errors.ArgumentError, match="`query` must name at least one column"):
-        pr.catalog.leave_one_out("time", query=[])
+def test_leave_one_out_against_plain_python() -> None:
+    numbers = log_of(random_lists(seed=14)).select("query", "doc", day=pl.col("doc") * 7 % 5)
+    for n, dtype in product((1, 3), (pl.Int64, pl.String, pl.Categorical)):
+        # The codes of categories follow the order of rows, not that of the texts.
+        text = numbers.cast({"doc": pl.String}).cast({"doc": dtype})
+        log = numbers if dtype == pl.Int64 else text
+        rows: dict[int, list[tuple[int, int | str]]] = defaultdict(list)
+        for query, doc, day in log.rows():
+            rows[query].append((day, doc))
+        last = {(q, doc) for q, pairs in rows.items() for _, doc in sorted(pairs)[-n:]}
+        for frame in (log, shuffled(log)):
+            actual = frame.filter(pr.catalog.leave_one_out("day", n=n))
+            assert {*actual.select("query", "doc").rows()} == last
+    for options, message in (({"n": 0}, "`n` must be a positive"), ({"query": []}, "`query` must")):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.catalog.leave_one_out("time", **options)
 
 
 @pytest.mark.parametrize(

@@ -19,26 +19,20 @@ NAMES = {"query": "user", "doc": "item"}
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        # 1 and 2 bits; 1 bit and an unknown document.
-        ("novelty@2", [(1 + 2) / 2, 1]),
+def test_the_error_gives_the_line_that_joins_a_column(lazy: bool) -> None:
+    log, items, history = (each.lazy() if lazy else each for each in (LOG, ITEMS, HISTORY))
+    for metric, expected in (
+        ("novelty@2", [(1 + 2) / 2, 1]),  # 1 and 2 bits; 1 bit and an unknown document
         ("unseen_share@2", [1 / 2, 1]),
         ("category_count(category='genre')@2", [2, 1]),
-    ],
-)
-def test_the_error_gives_the_line_that_joins_a_column(
-    metric: str, expected: list[float], lazy: bool
-) -> None:
-    log, items, history = (each.lazy() if lazy else each for each in (LOG, ITEMS, HISTORY))
-    with pytest.raises(pr.errors.SchemaError, match="not found; available: 'user', ") as error:
-        pr.per_query(log, metric, **NAMES)
-    line = str(error.value).partition("or join it: ")[2]
-    joined = eval(line, {"log": log, "items": items, "history": history})
-    assert joined.lazy().select("user", "item").collect().equals(LOG.select("user", "item"))
-    found = pr.per_query(joined, metric, **NAMES).lazy().collect()
-    assert found.get_column(found.columns[-1]).to_list() == expected
+    ):
+        with pytest.raises(pr.errors.SchemaError, match="not found; available: 'user', ") as error:
+            pr.per_query(log, metric, **NAMES)
+        line = str(error.value).partition("or join it: ")[2]
+        joined = eval(line, {"log": log, "items": items, "history": history})
+        assert joined.lazy().select("user", "item").collect().equals(LOG.select("user", "item"))
+        found = pr.per_query(joined, metric, **NAMES).lazy().collect()
+        assert found.get_column(found.columns[-1]).to_list() == expected
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -65,6 +59,8 @@ def test_the_name_of_a_similar_column_is_given() -> None:
     log = LOG.with_columns(my_share=0.5)
     with pytest.raises(pr.errors.SchemaError, match=re.escape("novelty(share='my_share')")):
         pr.evaluate(log, "novelty", **NAMES)
+    with pytest.raises(pr.errors.SchemaError, match="recall.subtopics='...'.@2.$"):
+        pr.evaluate(log, "subtopic_recall@2", **NAMES)  # which no line joins
 
 
 def test_the_number_of_users_is_that_of_the_training_log() -> None:

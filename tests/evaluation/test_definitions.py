@@ -66,31 +66,18 @@ def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> 
     assert_close(actual, expected.select(actual.columns))
 
 
-@pytest.mark.parametrize("unjudged", [None, "removed"])
 @more_examples
 @given(
     lists=logs(),
     ties=st.sampled_from(TIES),
     duplicates=st.sampled_from(DUPLICATES),
     conventions=st.sampled_from(CONVENTIONS),
+    unjudged=st.sampled_from([None, "removed"]),
 )
-def test_expressions_over_the_ranked_table(
-    lists: Lists,
-    ties: str | None,
-    duplicates: str,
-    conventions: str,
-    unjudged: str | None,
-) -> None:
-    log = log_of(lists)
-    options: dict[str, Any] = {
-        "ties": ties,
-        "duplicates": duplicates,
-        "conventions": conventions,
-        "unjudged": unjudged,
-    }
-    log = log if duplicates == "error" else repeated(log)
+def test_expressions_over_the_ranked_table(lists: Lists, duplicates: str, **options: Any) -> None:
+    log = log_of(lists) if duplicates == "error" else repeated(log_of(lists))
     metrics = [pr.metric(name) for name in ("ndcg@3", "ap", "rr", "p@5", "bpref", "roc_auc")]
-    assert_consistent(log, [*metrics, *OWN], **options)
+    assert_consistent(log, [*metrics, *OWN], duplicates=duplicates, **options)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +118,20 @@ def test_scores_are_those_that_rank() -> None:
         pr.rank(log, score="x")
 
 
-@pytest.mark.parametrize("options", [{"ties": "expected"}, {"conventions": "scikit-learn"}])
-def test_a_mean_over_orders_is_not_an_order(options: dict[str, Any]) -> None:
+def test_a_mean_over_orders_is_not_an_order() -> None:
     log = log_of(random_lists(seed=23))
-    with pytest.raises(pr.errors.ArgumentError, match="is a mean over many orders"):
-        pr.rank(log, **options)
+    for options in ({"ties": "expected"}, {"conventions": "scikit-learn"}):
+        with pytest.raises(pr.errors.ArgumentError, match="is a mean over many orders"):
+            pr.rank(log, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"duplicates": "max"}, {"conventions": "trec_eval 9"}])
-def test_definitions_keep_batches(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_definitions_keep_batches(tmp_path: Path) -> None:
     log = log_of(random_lists(seed=25))
     log.write_parquet(tmp_path / "log.parquet")
-    plan = pr.rank(pr.scan_log(tmp_path / "log.parquet"), unjudged="removed", **options)
-    assert not holding_nodes(plan)
-    expected = pr.rank(log, unjudged="removed", **options)
-    actual = plan.collect(engine="streaming").select(expected.columns)
-    assert_frame_equal(actual, expected)
-    assert not holding_nodes(pr.per_query(plan.drop(RANKED), "num_ret"))
+    for options in ({}, {"duplicates": "max"}, {"conventions": "trec_eval 9"}):
+        plan = pr.rank(pr.scan_log(tmp_path / "log.parquet"), unjudged="removed", **options)
+        assert not holding_nodes(plan)
+        expected = pr.rank(log, unjudged="removed", **options)
+        actual = plan.collect(engine="streaming").select(expected.columns)
+        assert_frame_equal(actual, expected)
+        assert not holding_nodes(pr.per_query(plan.drop(RANKED), "num_ret"))

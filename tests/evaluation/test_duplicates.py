@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from plans import holding_nodes
 from polars_rank.evaluation.log import Log
 from strategies import assert_close, every_metric
 from strategies import log_of as log_with_attributes
-from tables import with_own_ids
 
 METRICS = ["p@1", "recall@2", "ap", "rr", "ndcg@3", "err@3", "num_rel", "num_ret", "judged@3"]
 
@@ -106,76 +106,47 @@ def test_every_metric(duplicates: str, ties: str) -> None:
     assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
 
 
-@pytest.mark.parametrize("score", [pl.Float64, pl.Decimal(10, 2)], ids=str)
-@pytest.mark.parametrize("duplicates", ["max", "first"])
-def test_copies_of_categorical_ids(duplicates: str, score: pl.DataType) -> None:
+def test_copies_of_categorical_ids() -> None:
     draw = random.Random(8)
     rows = [(draw.randrange(9), f"{draw.randrange(8)}", draw.randrange(5)) for _ in range(200)]
-    log = pl.DataFrame(rows, ["query", "doc", "score"], orient="row").with_columns(
-        pl.col("score").cast(score), label=1
-    )
-    found = pr.rank(log.with_columns(pl.col("doc").cast(pl.Categorical)), duplicates=duplicates)
-    expected = pr.rank(log, duplicates=duplicates)
-    assert found.with_columns(pl.col("doc").cast(pl.String)).equals(expected)
+    numbers = pl.DataFrame(rows, ["query", "doc", "score"], orient="row")
+    for score, duplicates in product((pl.Float64, pl.Decimal(10, 2)), ("max", "first")):
+        log = numbers.with_columns(pl.col("score").cast(score), label=1)
+        found = pr.rank(log.cast({"doc": pl.Categorical}), duplicates=duplicates)
+        assert found.cast({"doc": pl.String}).equals(pr.rank(log, duplicates=duplicates))
 
 
-@pytest.mark.parametrize("ties", ["doc", "input"])
-def test_copies_are_dropped_in_flat_memory(ties: str, tmp_path: Path) -> None:
+def test_copies_are_dropped_in_flat_memory(tmp_path: Path) -> None:
     rankings = [[Row("b", 5.0, 1), Row("a", 2.0, None), Row("b", 1.0, 1)], [Row("x", 4.0, 0)]]
     log_of(rankings).write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet")
-    assert not holding_nodes(pr.per_query(scanned, "num_ret", duplicates="max", ties=ties))
+    for ties in ("doc", "input"):
+        assert not holding_nodes(pr.per_query(scanned, "num_ret", duplicates="max", ties=ties))
 
 
-def test_copies_with_ids_of_their_own_keep_their_ranks_without_credit() -> None:
-    first = [Row("b", 5.0, 1), Row("b", 4.0, 1), Row("c", 3.0, 2), Row("a", 2.0, None),
-             Row("b", 1.0, 1)]  # fmt: skip
-    second = [Row("x", 4.0, 0), Row("y", 3.0, 1), Row("x", 2.0, 0), Row("z", None, 2)]
-    found = pr.per_query(with_own_ids(log_of([first, second])), METRICS, undefined="zero")
-    both = {
-        "p@1": (1, 0),
-        "recall@2": (1 / 2, 1 / 2),
-        "ap": ((1 / 1 + 2 / 3) / 2, (1 / 2) / 2),
-        "rr": (1, 1 / 2),
-        "ndcg@3": (0.7601875334318686, 0.23981246656813146),  # (1 + 2 / 2) / (2 + 1 / log2(3)), ...
-        "err@3": (1 / 4 + 3 / 4 * 3 / 4 / 3, 1 / 4 / 2),
-        "num_rel": (2, 2),
-        "num_ret": (5, 3),
-        "judged@3": (2 / 3, 2 / 3),
-    }
-    for metric, values in both.items():
-        assert found[metric].to_list() == pytest.approx(values), metric
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("function", [pr.per_query, pr.rank])
-@pytest.mark.parametrize("ties", ["doc", "input"])
-@pytest.mark.parametrize("duplicates", ["max", "first"])
-def test_scores_and_labels_in_different_rows(
-    lazy: bool, function: Any, ties: str, duplicates: str
-) -> None:
-    def evaluate(rows: list[Row]) -> pl.DataFrame:
-        log: Any = log_of([rows, [Row("b", 1.0, 1)]])
-        log = log.lazy() if lazy else log
-        metrics = [] if function is pr.rank else ["num_rel_ret"]
-        result: pl.DataFrame = (
-            function(log, *metrics, duplicates=duplicates, ties=ties).lazy().collect()
-        )
-        return result
-
+def test_scores_and_labels_in_different_rows() -> None:
     # Rows of a run and of its judgments, which were not joined.
     separate = [Row("b", 3.0, None), Row("c", 2.0, None), Row("c", None, 1), Row("b", None, 1)]
-    found = "rows without a score.*pr.join_judgments"
-    found = found if lazy else rf"2 documents.*{found}.*'label': \[None, 1\]"
-    for rows in (separate, separate[::-1]):
-        with pytest.raises(pr.errors.DataError, match=found):
-            evaluate(rows)
     other = [Row("b", 3.0, 1), Row("c", 2.0, 1), Row("b", 1.0, 0)]
     unjudged = [Row("b", 3.0, None), Row("c", 2.0, 1), Row("b", 1.0, 1)]
-    for rows, relevant in ((other, 2), (unjudged, 1)):  # the row that is kept has its label
-        result = evaluate(rows).filter(query=0)
+    for lazy, function, ties, duplicates in product(
+        (False, True), (pr.per_query, pr.rank), ("doc", "input"), ("max", "first")
+    ):
+
+        def evaluate(rows: list[Row]) -> pl.DataFrame:
+            log: Any = log_of([rows, [Row("b", 1.0, 1)]])
+            log = log.lazy() if lazy else log
+            metrics = [] if function is pr.rank else ["num_rel_ret"]
+            return function(log, *metrics, duplicates=duplicates, ties=ties).lazy().collect()
+
+        found = "rows without a score.*pr.join_judgments"
+        found = found if lazy else rf"2 documents.*{found}.*'label': \[None, 1\]"
+        for rows in (separate, separate[::-1]):
+            with pytest.raises(pr.errors.DataError, match=found):
+                evaluate(rows)
         column = "relevant" if function is pr.rank else "num_rel_ret"
-        assert result[column].sum() == relevant
+        for rows, relevant in ((other, 2), (unjudged, 1)):  # the row that is kept has its label
+            assert evaluate(rows).filter(query=0)[column].sum() == relevant
 
 
 def test_conventions_set_the_treatment() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -29,6 +30,7 @@ def test_options_are_those_of_evaluate() -> None:
     fields = typed(Definitions)
     assert typed(EvaluateOptions) == {**parameters(pr.evaluate, "progress"), **fields}
     assert typed(RankingOptions) == {**parameters(pr.per_query, "keep", "progress"), **fields}
+    assert {*fields} == {*pr.Conventions.__dataclass_fields__} - {"name"}
 
 
 @pytest.mark.filterwarnings("ignore:fewer than 30 queries")
@@ -46,49 +48,34 @@ def test_conventions_as_keywords_and_as_a_dictionary() -> None:
     assert tuned.equals(pr.tune_fusion(log, "ap", "sum", step=0.5, conventions={"rel": 2}))
 
 
-@pytest.mark.parametrize(
-    ("conventions", "message"),
-    [
+def test_dictionaries_that_are_no_conventions() -> None:
+    for conventions, message in (
         ({"name": "trec_eval"}, "the key 'name', which does not choose a preset"),
         ({"tie": "doc"}, "invalid choice 'tie'.*Did you mean 'ties'"),
         ({"base": "trec"}, "unknown preset 'trec'"),
         ("RecBole", "see the page tasks/recbole of the guide"),
         ({"ties": "random"}, "`ties` must be one of"),
-    ],
-)
-def test_dictionaries_that_are_no_conventions(conventions: Any, message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.evaluate(LOG, "rr", conventions=conventions)
-
-
-def test_definitions_are_the_fields_of_conventions() -> None:
-    choices = {**pr.Conventions.__dataclass_fields__}
-    del choices["name"]
-    assert {*typed(Definitions)} == {*choices}
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.evaluate(LOG, "rr", conventions=conventions)
 
 
 LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [0, 1]})
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda **wrong: pr.evaluate(LOG, "rr", **wrong),
-        lambda **wrong: pr.per_query(LOG, "rr", **wrong),
-        lambda **wrong: pr.rank_curve(LOG, "ndcg", [1], **wrong),
-        lambda **wrong: pr.grouped_auc(LOG, **wrong),
-        lambda **wrong: pr.diagnostics.tie_bands(LOG, "rr", **wrong),
-        lambda **wrong: pr.diagnostics.judgment_bounds(LOG, "rr", **wrong),
-        lambda **wrong: pr.diagnostics.headroom(LOG, "rr", **wrong),
-        lambda **wrong: pr.diagnostics.movers(
-            LOG.with_columns(run=pl.lit("a")), "rr", baseline="a", **wrong
-        ),
-    ],
-)
-def test_an_unknown_option_has_a_hint(function: Any) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="no parameter `group_by`. Did you mean `by`"):
-        function(group_by="run")
-    with pytest.raises(
-        pr.errors.ArgumentError, match="no parameter `querry`. Did you mean `query`"
+def test_an_unknown_option_has_a_hint() -> None:
+    runs = LOG.with_columns(run=pl.lit("a"))
+    for function in (
+        partial(pr.evaluate, LOG, "rr"),
+        partial(pr.per_query, LOG, "rr"),
+        partial(pr.rank_curve, LOG, "ndcg", [1]),
+        partial(pr.grouped_auc, LOG),
+        partial(pr.diagnostics.tie_bands, LOG, "rr"),
+        partial(pr.diagnostics.judgment_bounds, LOG, "rr"),
+        partial(pr.diagnostics.headroom, LOG, "rr"),
+        partial(pr.diagnostics.movers, runs, "rr", baseline="a"),
     ):
-        function(querry="run")
+        for wrong, right in (("group_by", "by"), ("querry", "query")):
+            message = f"no parameter `{wrong}`. Did you mean `{right}`"
+            with pytest.raises(pr.errors.ArgumentError, match=message):
+                function(**{wrong: "run"})

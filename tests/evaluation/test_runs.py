@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,21 +51,13 @@ def test_judged_documents_without_a_run_belong_to_the_only_run(engine: Any, tmp_
     assert pr.catalog.summary(log)["run"].to_list() == ["a"]
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda log: pr.evaluate(log, "rr"),
-        lambda log: pr.per_query(log, "rr"),
-        pr.rank,
-        pr.pr_curve,
-        pr.catalog.summary,
-    ],
-)
-def test_judged_documents_without_a_run_are_an_error_if_there_are_several(function: Any) -> None:
-    log = pl.concat([LOG, MISSED])
-    for frame in (log, log.lazy()):
-        with pytest.raises(pr.errors.DataError, match="'run' .`run`. is null for judged.*join_jud"):
-            function(frame).lazy().collect()
+def test_judged_documents_without_a_run_are_an_error_if_there_are_several() -> None:
+    log, message = pl.concat([LOG, MISSED]), "'run' .`run`. is null for judged.*join_jud"
+    of_metric = (partial(each, metrics="rr") for each in (pr.evaluate, pr.per_query))
+    for function in (*of_metric, pr.rank, pr.pr_curve, pr.catalog.summary):
+        for frame in (log, log.lazy()):
+            with pytest.raises(pr.errors.DataError, match=message):
+                function(frame).lazy().collect()
 
 
 #: Run a retrieved t and has w; run b did not retrieve t. v is not judged.
@@ -87,28 +80,23 @@ def common(log: pl.LazyFrame, message: str) -> pl.LazyFrame:
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-@pytest.mark.parametrize(
-    ("query_set", "own", "shared"),
-    [("all", [5, 4], "stuv"), ("judged", [4, 3], "stu"), ("retrieved", [5, 3], "suv"),
-     ("both", [4, 2], "su")],
-)  # fmt: skip
-def test_the_warning_about_different_queries_has_code_for_the_common_ones(
-    query_set: Any, own: list[int], shared: str, engine: Any
-) -> None:
+def test_the_warning_about_different_queries_has_code_for_the_common_ones(engine: Any) -> None:
     names = {"run": "the 'run'", "query": 'the "query"', "score": "a\\b"}
-    log = UNEQUAL.rename(names).lazy()
-    options: dict[str, Any] = {**names, "query_set": query_set}
-    metrics = ["p@1", "num_retrieved"]
-    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries") as caught:
-        found = pr.evaluate(log, metrics, **options).collect(engine=engine)
-    assert found["queries"].to_list() == own
-    kept = common(log, str(caught[0].message))
-    found = pr.evaluate(kept, metrics, **options).collect(engine=engine)
-    wanted = pr.evaluate(
-        UNEQUAL.filter(pl.col("query").is_in([*shared])), metrics, query_set=query_set
-    )
-    assert found["queries"].to_list() == [len(shared)] * 2
-    assert found.select(metrics).rows() == wanted.select(metrics).rows()
+    log, metrics = UNEQUAL.rename(names).lazy(), ["p@1", "num_retrieved"]
+    for query_set, own, shared in (
+        ("all", [5, 4], "stuv"), ("judged", [4, 3], "stu"), ("retrieved", [5, 3], "suv"),
+        ("both", [4, 2], "su"),
+    ):  # fmt: skip
+        options: dict[str, Any] = {**names, "query_set": query_set}
+        with pytest.warns(pr.errors.RankWarning, match="different numbers of queries") as caught:
+            found = pr.evaluate(log, metrics, **options).collect(engine=engine)
+        assert found["queries"].to_list() == own
+        kept = common(log, str(caught[0].message))
+        found = pr.evaluate(kept, metrics, **options).collect(engine=engine)
+        of_shared = UNEQUAL.filter(pl.col("query").is_in([*shared]))
+        wanted = pr.evaluate(of_shared, metrics, query_set=query_set)
+        assert found["queries"].to_list() == [len(shared)] * 2
+        assert found.select(metrics).rows() == wanted.select(metrics).rows()
 
 
 def test_the_code_for_common_queries_of_groups_and_of_several_columns_of_runs() -> None:
@@ -139,34 +127,27 @@ def unpivoted(message: str, log: Any) -> tuple[Any, dict[str, str]]:
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame.lazy, lambda frame: frame])
-@pytest.mark.parametrize(
-    ("added", "options", "expected"),
-    [
-        ([], {"label": "human", "score": ["bm25", "-distance"]}, [("bm25", 0.5), ("distance", 1)]),
-        ([], {"score": "bm25", "label": ["human", "llm"]}, [("human", 0.5), ("llm", 1)]),
+def test_the_error_for_several_columns_gives_the_line_that_unpivots_them(make: Any) -> None:
+    of_bm25, of_people, of_llm = ("bm25", 0.5), ("human", 0.5), ("llm", 1)
+    for added, options, expected in (
+        ([], {"label": "human", "score": ["bm25", "-distance"]}, [of_bm25, ("distance", 1)]),
+        ([], {"score": "bm25", "label": ["human", "llm"]}, [of_people, of_llm]),
         # The new columns do not have the names of other columns.
-        (["run", "score"], {"label": "human", "score": ["bm25"]}, [("bm25", 0.5)]),
-        (["judge", "label"], {"score": "bm25", "label": ("llm", "human")}, [("human", 0.5), ("llm", 1)]),
-        (["score"], {"label": "human", "score": ["score", "bm25"]}, [("bm25", 0.5), ("score", 0.5)]),
-    ],
-)  # fmt: skip
-def test_the_error_for_several_columns_gives_the_line_that_unpivots_them(
-    make: Any, added: list[str], options: dict[str, Any], expected: list[tuple[str, float]]
-) -> None:
-    log = make(WIDE.with_columns(pl.col("bm25").alias(name) for name in added))
-    for function in (pr.evaluate, pr.per_query):
-        with pytest.raises(pr.errors.ArgumentError, match="must be a single column") as caught:
-            function(log, "rr", **options)
-        table, named = unpivoted(str(caught.value), log)
-        several = next(name for name, value in options.items() if not isinstance(value, str))
-        values = function(table, "rr", **{**options, several: several, **named}).lazy().collect()
-        group = named.get("run", named.get("by", "run"))
-        assert values.sort(group).select(group, "rr").rows() == expected
-
-
-def test_several_columns_of_which_one_is_missing() -> None:
+        (["run", "score"], {"label": "human", "score": ["bm25"]}, [of_bm25]),
+        (["judge", "label"], {"score": "bm25", "label": ("llm", "human")}, [of_people, of_llm]),
+        (["score"], {"label": "human", "score": ["score", "bm25"]}, [of_bm25, ("score", 0.5)]),
+    ):
+        log = make(WIDE.with_columns(pl.col("bm25").alias(name) for name in added))
+        for function in (pr.evaluate, pr.per_query):
+            with pytest.raises(pr.errors.ArgumentError, match="must be a single column") as caught:
+                function(log, "rr", **options)
+            table, named = unpivoted(str(caught.value), log)
+            several = next(name for name, value in options.items() if not isinstance(value, str))
+            values = function(table, "rr", **{**options, several: several, **named})
+            group = named.get("run", named.get("by", "run"))
+            assert values.lazy().collect().sort(group).select(group, "rr").rows() == expected
     with pytest.raises(pr.errors.SchemaError, match="'bm52' .`score`. not found.*mean 'bm25'"):
-        pr.evaluate(WIDE, "rr", label="llm", score=["bm52", "distance"])
+        pr.evaluate(make(WIDE), "rr", label="llm", score=["bm52", "distance"])
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])

@@ -12,17 +12,10 @@ import polars_rank as pr
 import pytest
 from plans import holding_nodes
 
-#: Two queries with two documents each.
 LOG = pl.LazyFrame(
-    {
-        "query": [1, 1, 2, 2],
-        "doc": [1, 2, 1, 2],
-        "score": [1.0, 2.0, 2.0, 1.0],
-        "label": [0, 1, 0, 1],
-    }
+    {"query": [1, 1, 2, 2], "doc": [1, 2, 1, 2], "score": [1.0, 2.0, 2.0, 1.0], "label": [0, 1] * 2}
 )
 CONSTANT = LOG.with_columns(score=pl.lit(1.0))
-BY_COUNTRY = {"by": "country"}
 
 
 @pytest.fixture(params=["in-memory", "streaming"])
@@ -30,7 +23,7 @@ def engine(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def test_ids_decide_about_a_constant_ranker(engine: Any) -> None:
+def test_ids_decide_about_a_constant_ranker(engine: Any, tmp_path: Path) -> None:
     with pytest.warns(pr.errors.RankWarning, match=r"same score.*ties='expected'.*'queries': 2"):
         found = pr.evaluate(CONSTANT, "rr").collect(engine=engine)
     assert found["rr"].item() == 1  # the relevant document has the highest id
@@ -39,11 +32,16 @@ def test_ids_decide_about_a_constant_ranker(engine: Any) -> None:
     runs = pl.concat([other, CONSTANT.with_columns(run=pl.lit("b"))])
     with pytest.warns(pr.errors.RankWarning, match="same score.*'run': 'b'"):
         pr.evaluate(runs, ["rr", "ndcg"], by="run").collect(engine=engine)
+    LOG.sink_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    for metrics in (["rr", "ndcg"], ["rr", "roc_auc"]):
+        assert not holding_nodes(pr.evaluate(scanned, metrics))
 
 
-@pytest.mark.parametrize(
-    ("log", "metrics", "options"),
-    [
+def test_logs_that_need_no_warning() -> None:
+    nothing = LOG.with_columns(label=pl.lit(0))
+    defined = ["dcg", "p@1", "num_rel", "judged@2", pl.col("label").sum().alias("sum")]
+    for log, metrics, options in (
         (CONSTANT, "rr", {"ties": "input"}),
         (CONSTANT, "rr", {"ties": "worst"}),
         (CONSTANT.drop("doc"), "rr", {}),
@@ -51,40 +49,34 @@ def test_ids_decide_about_a_constant_ranker(engine: Any) -> None:
         (CONSTANT.filter(pl.col("doc") == 2), "rr", {}),
         (pl.concat([LOG, CONSTANT.with_columns(pl.col("query") + 2)]), "rr", {}),
         # The ranker is constant in one country only.
-        (LOG.with_columns(pl.col("score").clip(1, "query"), country="query"), "rr", BY_COUNTRY),
-    ],
-)
-def test_ties_that_do_not_decide(log: pl.LazyFrame, metrics: Any, options: Any) -> None:
-    pr.evaluate(log, metrics, **options).collect()
+        (LOG.with_columns(pl.col("score").clip(1, "query"), x="query"), "rr", {"by": "x"}),
+        (nothing, defined, {}),  # without a relevant document
+        (FRACTIONS, "mrr", {"rel": 0.5}),
+        (FRACTIONS, ["ndcg", "dcg", "recall(rel=0.5)"], {}),
+        (FRACTIONS.with_columns(label=pl.Series([0.0, 1.0])), "mrr", {}),
+        (FRACTIONS.with_columns(label=pl.Series([1.5, 1.0])), "mrr", {}),
+        (FRACTIONS.with_columns(label=pl.Series([1, 2])), "mrr", {}),
+    ):
+        for engine in ("in-memory", "streaming"):
+            pr.evaluate(log, metrics, **options).collect(engine=engine)
 
 
-@pytest.mark.parametrize(
-    ("metric", "highest", "options", "value"),
-    [
+def test_logs_without_a_relevant_label(engine: Any) -> None:
+    for metric, highest, options, value in (
         ("ndcg", 0, {}, 0),
         ("ndcg@5", 0, {"conventions": "lightgbm"}, 1),
         ("recall@2", 1, {"rel": 2}, 0),
         ("rr", 0, {"weight": "traffic"}, 0),
-    ],
-)
-def test_logs_without_a_relevant_label(
-    metric: str, highest: int, options: dict[str, Any], value: float, engine: Any
-) -> None:
-    log = LOG.with_columns(pl.col("label").clip(0, highest), run=pl.lit("b"), traffic=2)
-    match = f"metric '{metric}' is undefined for all rankings: .*'label'.*`rel`"
-    with pytest.warns(pr.errors.RankWarning, match=match):
-        found = pr.evaluate(log, metric, by="run", **options).collect(engine=engine)
-    assert found[metric].item() == value
-    other = log.with_columns(label=2 * LOG.collect()["label"], run=pl.lit("a"))
-    pr.evaluate(pl.concat([log, other]), metric, by="run", **options).collect(engine=engine)
-    # There is no value without a relevant document.
-    pr.evaluate(log, metric, undefined="skip", **options).collect(engine=engine)
-
-
-def test_metrics_that_are_defined_without_a_relevant_label() -> None:
-    nothing = LOG.with_columns(label=pl.lit(0)).collect()
-    metrics = ["dcg", "p@1", "num_rel", "judged@2", pl.col("label").sum().alias("sum")]
-    assert pr.evaluate(nothing, metrics).row(0) == (2, 0, 0, 0, 1, 0)
+    ):
+        log = LOG.with_columns(pl.col("label").clip(0, highest), run=pl.lit("b"), traffic=2)
+        match = f"metric '{metric}' is undefined for all rankings: .*'label'.*`rel`"
+        with pytest.warns(pr.errors.RankWarning, match=match):
+            found = pr.evaluate(log, metric, by="run", **options).collect(engine=engine)
+        assert found[metric].item() == value
+        other = log.with_columns(label=2 * LOG.collect()["label"], run=pl.lit("a"))
+        pr.evaluate(pl.concat([log, other]), metric, by="run", **options).collect(engine=engine)
+        # There is no value without a relevant document.
+        pr.evaluate(log, metric, undefined="skip", **options).collect(engine=engine)
 
 
 def test_auc_of_the_top_documents(engine: Any) -> None:
@@ -109,34 +101,13 @@ def test_auc_of_the_top_documents(engine: Any) -> None:
             pr.evaluate(log, "roc_auc").collect(engine=engine)
 
 
-def test_warnings_need_no_rows_in_memory(tmp_path: Path) -> None:
-    LOG.sink_parquet(tmp_path / "log.parquet")
-    scanned = pr.scan_log(tmp_path / "log.parquet")
-    for metrics in (["rr", "ndcg"], ["rr", "roc_auc"]):
-        assert not holding_nodes(pr.evaluate(scanned, metrics))
-
-
 #: One document for each query, of which the first has a label just below 1.
 FRACTIONS = pl.LazyFrame({"query": [1, 2], "doc": 1, "score": 1.0, "label": [0.9, 1.0]})
 
 
-@pytest.mark.parametrize("metrics", ["mrr", ["ndcg", "p@1"], ["recall", "roc_auc"]])
-def test_fractions_below_the_lowest_relevant_label(engine: Any, metrics: Any) -> None:
+def test_fractions_below_the_lowest_relevant_label(engine: Any) -> None:
     message = "label.* has fractions.*pass the lowest relevant label as `rel`.*{'query': 1}"
-    for function in (pr.evaluate, pr.per_query):
-        with pytest.warns(pr.errors.RankWarning, match=message):
-            function(FRACTIONS, metrics).collect(engine=engine)
-
-
-@pytest.mark.parametrize(
-    ("log", "metrics", "options"),
-    [
-        (FRACTIONS, "mrr", {"rel": 0.5}),
-        (FRACTIONS, ["ndcg", "dcg", "recall(rel=0.5)"], {}),
-        (FRACTIONS.with_columns(label=pl.Series([0.0, 1.0])), "mrr", {}),
-        (FRACTIONS.with_columns(label=pl.Series([1.5, 1.0])), "mrr", {}),
-        (FRACTIONS.with_columns(label=pl.Series([1, 2])), "mrr", {}),
-    ],
-)
-def test_labels_that_need_no_warning(engine: Any, log: Any, metrics: Any, options: Any) -> None:
-    assert pr.evaluate(log, metrics, **options).collect(engine=engine).height == 1
+    for metrics in ("mrr", ["ndcg", "p@1"], ["recall", "roc_auc"]):
+        for function in (pr.evaluate, pr.per_query):
+            with pytest.warns(pr.errors.RankWarning, match=message):
+                function(FRACTIONS, metrics).collect(engine=engine)

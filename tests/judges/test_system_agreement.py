@@ -27,18 +27,14 @@ NAMES = "abcdefghij"
 
 def table(values: dict[str, Sequence[Sequence[float | None]]], metric: str = "rr") -> pl.DataFrame:
     """Return per-query values from the rows of queries x runs of each judge."""
-    return pl.DataFrame(
-        [
-            (run, query, judge, value)
-            for judge, rows in values.items()
-            for query, row in enumerate(rows)
-            for run, value in zip(NAMES, row, strict=False)
-        ],
-        schema={
-            "run": pl.String, "query": pl.Int64, "judge": pl.String, metric: pl.Float64,
-        },
-        orient="row",
-    )  # fmt: skip
+    rows = [
+        (run, query, judge, value)
+        for judge, queries in values.items()
+        for query, row in enumerate(queries)
+        for run, value in zip(NAMES, row, strict=False)
+    ]
+    schema = {"run": pl.String, "query": pl.Int64, "judge": pl.String, metric: pl.Float64}
+    return pl.DataFrame(rows, schema, orient="row")
 
 
 def agreement(values: Any, *metrics: Any, **options: Any) -> pl.DataFrame:
@@ -97,18 +93,6 @@ def test_correlations_of_means(means: tuple[list[int], list[int]]) -> None:
     assert ours["tau_ap"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_worked_example_of_the_ap_correlation() -> None:
-    """The judge has d, a, b, c, e; the reference has a to e, and ties of the judge are b and c."""
-    ours = of_means([5, 4, 3, 2, 1], [4, 2, 2, 5, 1])
-    # Order of the judge: d, a, (b, c), e. Concordant above: a: 0 of 1; e: 4 of 4. Above b and c,
-    # a is concordant, and d is not; the rank of each is 3 or 4, and the lower one has the other
-    # above it, which is concordant in half of the orders.
-    of_ties = 1 / 2 + (1 + 1 / 2) / 3
-    assert ours["tau_ap"] == pytest.approx(2 / 4 * (0 / 1 + of_ties + 4 / 4) - 1)
-    # Concordant: the 10 pairs without (a, d), (b, d), (c, d), which are discordant, and (b, c).
-    assert ours["tau_b"] == pytest.approx((6 - 3) / (10 * 9) ** 0.5)
-
-
 def test_published_values_of_the_ap_correlation() -> None:
     """Values of the R package ircor (Urbano), which are rounded to seven digits."""
     reference = np.array([0.06, 0.2, 0.27, 0.37, 0.57, 0.63, 0.66, 0.9, 0.91, 0.94])
@@ -117,6 +101,10 @@ def test_published_values_of_the_ap_correlation() -> None:
     assert (ours["tau_b"], ours["tau_ap"]) == pytest.approx((0.7777778, 0.7491182), abs=1e-7)
     ties = np.round(judge * 5) / 5
     assert of_means(reference, ties)["tau_ap"] == pytest.approx(0.6074515, abs=1e-7)
+    # Where lower is better, the first run is right, or else the last one.
+    orders = [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]
+    assert of_means(*orders, "fallout@10")["tau_ap"] == 0.5
+    assert of_means(*orders, "p@10")["tau_ap"] == 0
 
 
 def test_means_that_differ_by_rounding_are_tied() -> None:
@@ -140,20 +128,20 @@ def random_values(seed: int, runs: int = 4, queries: int = 60) -> dict[str, Any]
 SIGNS = {"better": 1, "worse": -1, "unclear": 0}
 
 
-@pytest.mark.parametrize("judge", ["llm", "third"])
 @pytest.mark.parametrize("metric", ["rr", "fallout@10"])
-def test_winners_are_those_of_compare(judge: str, metric: str) -> None:
+def test_winners_are_those_of_compare(metric: str) -> None:
     values = random_values(2)
     result = agreement(table(values, metric), metric)
-    winners = []
-    for name in ("human", judge):
-        pairs = pr.compare(table({name: values[name]}, metric), metric)
-        winners.append([SIGNS[each] for each in pairs["verdict"]])
-    products = [a * b for a, b in zip(*winners, strict=True)]
-    ours = statistics(result.filter(judge=judge))
-    assert ours["same_winner"] == products.count(1) / 6
-    assert ours["opposite_winner"] == products.count(-1) / 6
-    assert products.count(1 if judge == "llm" else -1) > 0
+    for judge in ("llm", "third"):
+        winners = []
+        for name in ("human", judge):
+            pairs = pr.compare(table({name: values[name]}, metric), metric)
+            winners.append([SIGNS[each] for each in pairs["verdict"]])
+        products = [a * b for a, b in zip(*winners, strict=True)]
+        ours = statistics(result.filter(judge=judge))
+        assert ours["same_winner"] == products.count(1) / 6
+        assert ours["opposite_winner"] == products.count(-1) / 6
+        assert products.count(1 if judge == "llm" else -1) > 0
 
 
 def test_winners_by_hand() -> None:
@@ -201,23 +189,14 @@ def test_groups_metrics_and_judges() -> None:
     assert tau["rr"].to_list() == pytest.approx(tau["opposite"].to_list())
 
 
-def test_lowest_value_is_the_best_if_lower_is_better() -> None:
-    reference, judge = [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]
-    # The first run is right, or the last one.
-    assert of_means(reference, judge, "fallout@10")["tau_ap"] == 0.5
-    assert of_means(reference, judge, "p@10")["tau_ap"] == 0
-
-
 def test_only_queries_of_both_judges_count() -> None:
-    values = random_values(4, queries=400)
+    values = random_values(4, queries=40)
     human = values["human"][:35]
     human[3] = [None, *human[3][1:]]
     result = agreement(table({"human": human, "llm": values["llm"]}, "gain"))
     assert result["queries"].unique().to_list() == [34]
-    same = table({name: values[name][:35] for name in ("human", "llm")}).filter(
-        pl.col("query") != 3
-    )
-    assert statistics(agreement(same)) == statistics(result)
+    same = table({name: values[name][:35] for name in ("human", "llm")})
+    assert statistics(agreement(same.filter(pl.col("query") != 3))) == statistics(result)
 
 
 def test_warning_of_queries_of_the_reference_that_do_not_count() -> None:
@@ -271,6 +250,12 @@ def test_intervals() -> None:
     assert_frame_equal(agreement(values, n_resamples=2000), result)
     few = [agreement(values, n_resamples=20, seed=seed)["low"].to_list() for seed in (0, 1)]
     assert few[0] != few[1]
+    human = [[0.1, 0.5], [0.5, 0.2], *[[0.3, 0.3]] * 9]
+    result = agreement(table({"human": human, "llm": human[1:] + human[:1]}), n_resamples=2000)
+    note = dict(result.select("statistic", "note").iter_rows())["tau_b"]
+    share = float(note.removeprefix("undefined in ").removesuffix("% of the resamples"))
+    # Undefined if the Poisson weights of the first or of the last two differences are 0.
+    assert 0 < share < 100
 
 
 def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
@@ -283,37 +268,22 @@ def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
     assert result.row(0, named=True)["high"] == 1
 
 
-@pytest.mark.parametrize(
-    ("human", "llm", "undefined", "note"),
-    [
-        (
-            [[0.1, 0.5], [0.2, 0.3]], [[0.3, 0.3]] * 2, ["tau_b", *WINNERS],
-            "all runs are tied under one",
-        ),
-        ([[0.1]] * 4, [[0.3]] * 4, [*CORRELATIONS, *WINNERS], "there is only one run"),
-        ([[0.1, 0.5]], [[0.3, 0.2]], WINNERS, "no interval for 1 pair of runs"),
-        ([[0.1, 0.5]] * 4, [[0.3, 0.2]] * 4, WINNERS, "no interval for 1 pair of runs"),
-        ([[0.1, 0.5]], [[None, 0.2]], [*CORRELATIONS, *WINNERS], "no query has values of both"),
-    ],
-)  # fmt: skip
 @pytest.mark.filterwarnings("ignore:queries with values of the judge")
-def test_undefined_values_are_null_with_a_note(
-    human: list[Any], llm: list[Any], undefined: list[str], note: str
-) -> None:
-    result = agreement(table({"human": human, "llm": llm}, "gain"))
-    null = result.filter(pl.col("value").is_null())
-    assert null["statistic"].to_list() == undefined
-    assert all(each.startswith((note, "no interval for 1")) for each in null["note"])
-    assert result["note"].null_count() == 0  # of the others, all resamples are equal
-
-
-def test_undefined_resamples_are_counted() -> None:
-    human = [[0.1, 0.5], [0.5, 0.2], *[[0.3, 0.3]] * 9]
-    result = agreement(table({"human": human, "llm": human[1:] + human[:1]}), n_resamples=2000)
-    note = dict(result.select("statistic", "note").iter_rows())["tau_b"]
-    share = float(note.removeprefix("undefined in ").removesuffix("% of the resamples"))
-    # Undefined if the Poisson weights of the first or of the last two differences are 0.
-    assert 0 < share < 100
+def test_undefined_values_are_null_with_a_note() -> None:
+    every, pair = [*CORRELATIONS, *WINNERS], "no interval for 1 pair of runs"
+    for human, llm, undefined, note in (
+        ([[0.1, 0.5], [0.2, 0.3]], [[0.3, 0.3]] * 2, ["tau_b", *WINNERS],
+         "all runs are tied under one"),
+        ([[0.1]] * 4, [[0.3]] * 4, every, "there is only one run"),
+        ([[0.1, 0.5]], [[0.3, 0.2]], WINNERS, pair),
+        ([[0.1, 0.5]] * 4, [[0.3, 0.2]] * 4, WINNERS, pair),
+        ([[0.1, 0.5]], [[None, 0.2]], every, "no query has values of both"),
+    ):  # fmt: skip
+        result = agreement(table({"human": human, "llm": llm}, "gain"))
+        null = result.filter(pl.col("value").is_null())
+        assert null["statistic"].to_list() == undefined
+        assert all(each.startswith((note, "no interval for 1")) for each in null["note"])
+        assert result["note"].null_count() == 0  # of the others, all resamples are equal
 
 
 def test_groups_with_values_of_one_judge() -> None:
@@ -322,19 +292,16 @@ def test_groups_with_values_of_one_judge() -> None:
         values.filter(judge=name).with_columns(country=pl.lit(country))
         for name, country in (("human", "b"), ("third", "c"))
     )
-    with pytest.warns(
-        pr.errors.RankWarning, match=r"country = 'b'.*judge = 'llm', metric = 'rr' .60 of 60."
-    ):
+    message = r"country = 'b'.*judge = 'llm', metric = 'rr' .60 of 60."
+    with pytest.warns(pr.errors.RankWarning, match=message):
         result = agreement(pl.concat([values, other, third]), by="country")
     empty = result.filter(pl.col("country") != "a")
     assert empty["value"].null_count() == len(empty) == 16
     assert set(empty["queries"]) == {0}
-
-
-def test_a_column_judge_that_is_not_the_judge_is_no_group() -> None:
-    values = table(random_values(1)).filter(pl.col("judge") != "third")
-    named = values.rename({"judge": "rater"}).with_columns(judge=pl.lit("x"))
-    assert_frame_equal(agreement(named, judge="rater"), agreement(values))
+    # A column named judge that is not the judge is no group.
+    two = values.filter(pl.col("judge") != "third")
+    named = two.rename({"judge": "rater"}).with_columns(judge=pl.lit("x"))
+    assert_frame_equal(agreement(named, "rr", judge="rater"), agreement(two, "rr"))
 
 
 def test_values_of_per_query() -> None:
@@ -356,45 +323,28 @@ def test_values_of_per_query() -> None:
 VALUES = table(random_values(8))
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "error", "message"),
-    [
-        (VALUES, {"reference": "humans"}, pr.errors.DataError, "'humans' .*Did you mean 'human'"),
-        (
-            VALUES.with_columns(pl.col("judge").cast(pl.Enum(["human", "llm", "third"]))),
-            {"reference": "humans"}, pr.errors.DataError, "'humans' .*Did you mean 'human'",
-        ),
-        (VALUES, {"reference": 1}, pr.errors.ArgumentError, "`reference` must be a value of the"),
+def test_errors() -> None:
+    judge, rows, arguments = pl.col("judge"), pr.errors.DataError, pr.errors.ArgumentError
+    mean = "'humans' .*Did you mean 'human'"
+    enum = VALUES.with_columns(judge.cast(pl.Enum(["human", "llm", "third"])))
+    for values, options, error, message in (
+        (VALUES, {"reference": "humans"}, rows, mean),
+        (enum, {"reference": "humans"}, rows, mean),
+        (VALUES, {"reference": 1}, arguments, "`reference` must be a value of the"),
         (VALUES, {"judge": "model"}, pr.errors.SchemaError, "column 'model' .`judge`. not found"),
-        (VALUES, {"run": "judge"}, pr.errors.ArgumentError, "used for both `judge` and `run`"),
-        (VALUES, {"query": "judge"}, pr.errors.ArgumentError, "used for both `judge` and `query`"),
-        (
-            VALUES.with_columns(runs=1), {"by": "runs"},
-            pr.errors.ArgumentError, "has the name of a result",
-        ),
-        (VALUES.filter(judge="human"), {}, pr.errors.DataError, "only the judge 'human'"),
-        (
-            VALUES.with_columns(pl.when(pl.col("judge") != "third").then("judge").alias("judge")), {},
-            pr.errors.DataError, "column 'judge' .`judge`. has nulls",
-        ),
-        (
-            VALUES.filter(~((pl.col("judge") == "llm") & (pl.col("run") == "b"))), {},
-            pr.errors.DataError, "1 run, e.g. 'b', with values of only one of the judges 'human' a",
-        ),
-        (pl.concat([VALUES, VALUES.head(1)]), {}, pr.errors.DataError, "duplicate rankings.*'judge'"),
-        (VALUES.with_columns(rr=float("nan")), {}, pr.errors.DataError, "NaN or infinite"),
-        (
-            VALUES.with_columns(w=pl.when(judge="llm").then(2).otherwise(1)), {"weight": "w"},
-            pr.errors.DataError, "different weights in two runs",
-        ),
-    ],
-)  # fmt: skip
-def test_errors(
-    values: pl.DataFrame, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    for collect in (
-        lambda: agreement(values, **options),
-        lambda: agreement(values.lazy(), **options).collect(),
-    ):
-        with pytest.raises(error, match=message):
-            collect()
+        (VALUES, {"run": "judge"}, arguments, "used for both `judge` and `run`"),
+        (VALUES, {"query": "judge"}, arguments, "used for both `judge` and `query`"),
+        (VALUES.with_columns(runs=1), {"by": "runs"}, arguments, "has the name of a result"),
+        (VALUES.filter(judge="human"), {}, rows, "only the judge 'human'"),
+        (VALUES.with_columns(pl.when(judge != "third").then("judge").alias("judge")), {}, rows,
+         "column 'judge' .`judge`. has nulls"),
+        (VALUES.filter(~((judge == "llm") & (pl.col("run") == "b"))), {}, rows,
+         "1 run, e.g. 'b', with values of only one of the judges 'human' a"),
+        (pl.concat([VALUES, VALUES.head(1)]), {}, rows, "duplicate rankings.*'judge'"),
+        (VALUES.with_columns(rr=float("nan")), {}, rows, "NaN or infinite"),
+        (VALUES.with_columns(w=pl.when(judge="llm").then(2).otherwise(1)), {"weight": "w"}, rows,
+         "different weights in two runs"),
+    ):  # fmt: skip
+        for frame in (values, values.lazy()):
+            with pytest.raises(error, match=message):
+                agreement(frame, **options).lazy().collect()

@@ -14,49 +14,45 @@ LOG = log_of(random_lists(seed=60))
 ILD = pr.intra_list_diversity(4)
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [pl.Array(pl.Float64, 3), pl.Array(pl.Float32, 3), pl.Array(pl.Int16, 3), pl.List(pl.Float32)],
-    ids=str,
-)
-def test_types_of_embeddings(dtype: Any) -> None:
+def test_types_of_embeddings() -> None:
     doubled = LOG.with_columns(pl.col("embedding").list.eval(pl.element() * 2))
-    for metric in (ILD, pr.intra_list_diversity(4, distance="euclidean")):
-        expected = pr.per_query(doubled, metric)
-        assert_close(
-            pr.per_query(doubled.with_columns(pl.col("embedding").cast(dtype)), metric), expected
-        )
+    metrics = [ILD, pr.intra_list_diversity(4, distance="euclidean")]
+    expected = pr.per_query(doubled, metrics)
+    numbers = (pl.Array(dtype, 3) for dtype in (pl.Float64, pl.Float32, pl.Int16))
+    for dtype in (*numbers, pl.List(pl.Float32)):
+        cast = doubled.with_columns(pl.col("embedding").cast(dtype))
+        assert_close(pr.per_query(cast, metrics), expected)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e155, 1e300])
-def test_embeddings_of_any_size(size: float) -> None:
-    # The embeddings of query 2 are of the size 1: each ranking and document has its own unit.
-    log = pl.DataFrame({
-        "query": [1, 1, 1, 2, 2], "score": [3.0, 2.0, 1.0, 2.0, 1.0],
-        "embedding": [[size, 0.0], [0.0, size], [-3 * size, 4 * size], [1.0, 0.0], [4.0, 4.0]],
-    })  # fmt: skip
+def test_embeddings_of_any_size() -> None:
     metrics = [pr.intra_list_diversity(), pr.intra_list_diversity(distance="euclidean")]
-    found = pr.per_query(log, metrics)
-    cosine = [(1 + (1 + 3 / 5) + (1 - 4 / 5)) / 3, 1 - 0.5**0.5]
-    assert found.to_series(1).to_list() == pytest.approx(cosine, rel=1e-12)
-    euclidean = [size * (2**0.5 + (16 + 16) ** 0.5 + (9 + 9) ** 0.5) / 3, 5.0]
-    assert found.to_series(2).to_list() == pytest.approx(euclidean, rel=1e-12)
+    for size in (1e-300, 1e-170, 1e155, 1e300):
+        # The embeddings of query 2 are of the size 1: each ranking and document has its own unit.
+        log = pl.DataFrame({
+            "query": [1, 1, 1, 2, 2], "score": [3.0, 2.0, 1.0, 2.0, 1.0],
+            "embedding": [[size, 0.0], [0.0, size], [-3 * size, 4 * size], [1.0, 0.0], [4.0, 4.0]],
+        })  # fmt: skip
+        found = pr.per_query(log, metrics)
+        cosine = [(1 + (1 + 3 / 5) + (1 - 4 / 5)) / 3, 1 - 0.5**0.5]
+        assert found.to_series(1).to_list() == pytest.approx(cosine, rel=1e-12)
+        euclidean = [size * (2**0.5 + (16 + 16) ** 0.5 + (9 + 9) ** 0.5) / 3, 5.0]
+        assert found.to_series(2).to_list() == pytest.approx(euclidean, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("category", "history"),
-    [
+def test_types_of_categories_and_of_the_history() -> None:
+    metrics = ["calibration@4", "category_count@4", "category_entropy@4", "max_share@4"]
+    expected = pr.per_query(LOG, metrics)
+    for category, history in (
         (pl.Categorical, pl.String),
         (pl.String, pl.Enum([*"dcba"])),
         (pl.Enum([*"abcd"]), pl.Enum([*"dcba"])),
         (pl.Categorical(pl.Categories("other")), pl.Categorical),
-    ],
-    ids=str,
-)
-def test_categories_and_history_of_different_types(category: Any, history: Any) -> None:
-    cast = {"category": category, "history_category": pl.List(history)}
-    found = pr.per_query(LOG.cast(cast), "calibration@4")
-    assert_close(found, pr.per_query(LOG, "calibration@4"))
+        *((dtype, dtype) for dtype in (pl.Categorical, pl.Enum([*"abcd"]), pl.Binary)),
+    ):
+        cast = LOG.with_columns(
+            pl.col("category").cast(category), pl.col("history_category").cast(pl.List(history))
+        )
+        assert_close(pr.per_query(cast, metrics), expected)
 
 
 def test_categories_that_cannot_match_the_history() -> None:
@@ -64,15 +60,6 @@ def test_categories_that_cannot_match_the_history() -> None:
     message = "`category` has Int32 and `history` has lists of String"
     with pytest.raises(pr.errors.SchemaError, match=message):
         pr.evaluate(log, "calibration")
-
-
-@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum([*"abcd"]), pl.Binary], ids=str)
-def test_types_of_categories(dtype: Any) -> None:
-    metrics = ["category_count@4", "category_entropy@4", "max_share@4", "calibration@4"]
-    cast = LOG.with_columns(
-        pl.col("category").cast(dtype), pl.col("history_category").cast(pl.List(dtype))
-    )
-    assert_close(pr.per_query(cast, metrics), pr.per_query(LOG, metrics))
 
 
 def test_rankings_of_very_different_lengths() -> None:
@@ -90,28 +77,21 @@ def test_no_row_has_features() -> None:
         assert (found["category_count"] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("metric", "values", "error", "message"),
-    [
-        ({}, [1.0, 2.0], "SchemaError", "must have arrays or lists of numbers; found Float64"),
-        ({}, [["a"], ["b"]], "SchemaError", r"found List\(String\)"),
-        ({}, [[1.0], [1.0, 2.0]], "DataError", "different lengths, from 1 to 2"),
-        ({}, [[1.0], [None]], "DataError", "has null, NaN or infinite numbers in an embedding"),
-        ({}, [[1.0], [float("nan")]], "DataError", "has null, NaN or infinite numbers"),
-        ({"distance": "jaccard"}, ["a", "b"], "SchemaError", "must have lists"),
-        ({"distance": "category"}, [["a"], ["b"]], "SchemaError", "must have one value"),
-    ],
-)
-def test_features_that_do_not_fit(
-    metric: dict[str, Any], values: list[Any], error: str, message: str
-) -> None:
-    log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "embedding": values})
-    for frame in (log, log.lazy()):
-        with pytest.raises(getattr(pr.errors, error), match=message):
-            pr.evaluate(frame, pr.intra_list_diversity(**metric)).lazy().collect()
-    with pytest.raises(pr.errors.RankError) as caught:  # Polars passes on the message only
-        pr.evaluate(log, pr.intra_list_diversity(**metric))
-    assert "`features`" in str(caught.value)
+def test_features_that_do_not_fit() -> None:
+    numbers, lists = pr.errors.DataError, pr.errors.SchemaError
+    for metric, values, error, message in (
+        ({}, [1.0, 2.0], lists, "`features`.* must have arrays or lists of numbers; found Float64"),
+        ({}, [["a"], ["b"]], lists, r"`features`.* found List\(String\)"),
+        ({}, [[1.0], [1.0, 2.0]], numbers, "`features`.* different lengths, from 1 to 2"),
+        ({}, [[1.0], [None]], numbers, "has null, NaN or infinite numbers in an embedding"),
+        ({}, [[1.0], [float("nan")]], numbers, "has null, NaN or infinite numbers"),
+        ({"distance": "jaccard"}, ["a", "b"], lists, "must have lists"),
+        ({"distance": "category"}, [["a"], ["b"]], lists, "must have one value"),
+    ):
+        log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "embedding": values})
+        for frame in (log, log.lazy()):
+            with pytest.raises(error, match=message):
+                pr.evaluate(frame, pr.intra_list_diversity(**metric)).lazy().collect()
 
 
 #: Rankings without a known document, with one known document of two, and without documents.
@@ -124,67 +104,57 @@ PARTLY_KNOWN = pl.DataFrame({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "expected"),
-    [
-        # The divisor "k" is 4, less the number of skipped documents.
-        *(
-            (name, f"depth='{depth}', {users}unknown='{unknown}'", values)
-            for name, users, known, largest in (
-                ("novelty", "num_users=16, ", 2.0, 4.0),
-                ("surprisal", "", 2 / 4, 1.0),
-                ("long_tail_share", "", 1.0, 1.0),
-            )
-            for depth, unknown, values in (
-                ("retrieved", "skip", [None, known, None]),
-                ("retrieved", "zero", [0, known / 2, None]),
-                ("k", "skip", [None, known / 3, None]),
-                ("k", "zero", [0, known / 4, None]),
-                ("k", "max", [2 * largest / 4, (known + largest) / 4, None]),
-            )
-        ),
-        ("popularity", "unknown='skip'", [None, 3, None]),
-        ("popularity", "depth='k', unknown='skip'", [None, 3 / 3, None]),
-        ("popularity", "depth='k'", [0, 3 / 4, None]),
-        ("unseen_share", "depth='retrieved'", [1 / 2, 2 / 2, None]),
-        ("unseen_share", "depth='k'", [1 / 4, 2 / 4, None]),
-        ("unexpectedness", "depth='retrieved'", [1, 1 - 0.5 / 2, None]),
-        ("unexpectedness", "depth='k'", [1, 1 - 0.5 / 4, None]),
-        ("serendipity", "depth='retrieved'", [1 / 2, 0.5 / 2, None]),
-        ("serendipity", "depth='k'", [1 / 4, 0.5 / 4, None]),
-    ],
-)  # fmt: skip
-def test_unknown_documents_and_empty_rankings(
-    name: str, parameters: str, expected: list[float | None]
-) -> None:
-    metric = pr.metric(f"{name}({parameters})@4").alias(name)
-    found = pr.per_query(PARTLY_KNOWN, metric)
-    assert_close(found, pl.DataFrame({"query": [1, 2, 3], name: expected}, strict=False))
-    plain = pr.rank(PARTLY_KNOWN).group_by("query").agg(metric).sort("query")
-    assert_close(plain, found)
+#: The divisor "k" is 4, less the number of skipped documents.
+UNKNOWN = {
+    **{
+        f"{name}({users}depth='{depth}', unknown='{unknown}')@4": values
+        for name, users, known, largest in (
+            ("novelty", "num_users=16, ", 2.0, 4.0),
+            ("surprisal", "", 2 / 4, 1.0),
+            ("long_tail_share", "", 1.0, 1.0),
+        )
+        for depth, unknown, values in (
+            ("retrieved", "skip", [None, known, None]),
+            ("retrieved", "zero", [0, known / 2, None]),
+            ("k", "skip", [None, known / 3, None]),
+            ("k", "zero", [0, known / 4, None]),
+            ("k", "max", [2 * largest / 4, (known + largest) / 4, None]),
+        )
+    },
+    "popularity(unknown='skip')@4": [None, 3, None],
+    "popularity(depth='k', unknown='skip')@4": [None, 3 / 3, None],
+    "popularity(depth='k')@4": [0, 3 / 4, None],
+    "unseen_share(depth='retrieved')@4": [1 / 2, 2 / 2, None],
+    "unseen_share(depth='k')@4": [1 / 4, 2 / 4, None],
+    "unexpectedness(depth='retrieved')@4": [1, 1 - 0.5 / 2, None],
+    "unexpectedness(depth='k')@4": [1, 1 - 0.5 / 4, None],
+    "serendipity(depth='retrieved')@4": [1 / 2, 0.5 / 2, None],
+    "serendipity(depth='k')@4": [1 / 4, 0.5 / 4, None],
+}
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
+def test_unknown_documents_and_empty_rankings() -> None:
+    metrics = [pr.metric(name).alias(name) for name in UNKNOWN]
+    expected = pl.DataFrame({"query": [1, 2, 3], **UNKNOWN}, strict=False)
+    assert_close(pr.per_query(PARTLY_KNOWN, metrics), expected)
+    plain = pr.rank(PARTLY_KNOWN).group_by("query").agg(metrics).sort("query")
+    assert_close(plain, expected)
+
+
+def test_parameters_out_of_range() -> None:
+    m = pr.metrics
+    for build, message in (
         (lambda: pr.intra_list_diversity(distance="dot"), "`distance` must be one of"),
         (lambda: pr.intra_list_diversity(single="0"), "`single` must be a number; found '0'"),
         (lambda: pr.intra_list_diversity(unknown="zero"), "`unknown` must be one of"),
-        (lambda: pr.metrics.calibration(alpha=0), "`alpha` must be a number between 0 and 1"),
-        (lambda: pr.metrics.novelty(unknown="drop"), "`unknown` must be one of"),
-        (
-            lambda: pr.metrics.novelty(unknown="max", num_users=0),
-            "`num_users` must be a positive integer",
-        ),
-        (
-            lambda: pr.per_query(PARTLY_KNOWN, "MIUF", conventions="rectools"),
-            r"`unknown='max'` counts unknown documents.*novelty\(num_users=1000\)",
-        ),
-        (lambda: pr.metrics.popularity(unknown="max"), "`unknown` must be one of"),
-        (lambda: pr.metrics.unseen_share(depth="all"), "`depth` must be one of"),
-        (lambda: pr.metrics.category_count(category=3), "`category` must be the name of a column"),
-    ],
-)
-def test_parameters_out_of_range(build: Any, message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        build()
+        (lambda: m.calibration(alpha=0), "`alpha` must be a number between 0 and 1"),
+        (lambda: m.novelty(unknown="drop"), "`unknown` must be one of"),
+        (lambda: m.novelty(unknown="max", num_users=0), "`num_users` must be a positive integer"),
+        (lambda: pr.per_query(PARTLY_KNOWN, "MIUF", conventions="rectools"),
+         r"`unknown='max'` counts unknown documents.*novelty\(num_users=1000\)"),
+        (lambda: m.popularity(unknown="max"), "`unknown` must be one of"),
+        (lambda: m.unseen_share(depth="all"), "`depth` must be one of"),
+        (lambda: m.category_count(category=3), "`category` must be the name of a column"),
+    ):  # fmt: skip
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            build()

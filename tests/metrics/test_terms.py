@@ -52,58 +52,34 @@ def test_sums_of_integers_have_as_many_bits_as_they_need() -> None:
     assert total["x"].item() == 4 * 2.0**62
 
 
-WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "rows counted beside terms": (
-        lambda: t.top(RANK).sum() / pl.len(),
-        "combine values with values",
-    ),
-    "a column beside terms": (
-        lambda: t.top(RANK).sum() + pl.col("score").max(),
-        "combine values with values",
-    ),
-    "a term beside values": (lambda: t.top(RANK).sum() + LABEL, "combine values with values"),
-    "a column in a term": (lambda: t.top(RANK * pl.col("score")).sum(), "combine terms with terms"),
-    "a value in a term": (
-        lambda: t.top(RANK / t.num_retrieved()).sum(),
-        "combine terms with terms",
-    ),
-    "a bare expression": (lambda: pl.col("rank").max(), "must return a value per ranking"),
-    "a bare term": (lambda: RANK, "must return a value per ranking"),
-    "a function of several rows": (
-        lambda: t.top(LABEL.map(lambda label: label - label.mean())).sum(),
-        "elementwise",
-    ),
-    "a function that filters": (
-        lambda: t.each(LABEL.map(lambda label, kept: label.filter(kept), RETRIEVED)).sum(),
-        "elementwise",
-    ),
-    "a function of another order": (lambda: t.top(SCORE.map(pl.Expr.cum_sum)).max(), "elementwise"),
-    "a fold of a column that is no sequence": (
-        lambda: t.fold(lambda label: (label * pl.col("rank")).sum(), t.in_order(LABEL)),
-        r"reads \['rank'\]",
-    ),
-}
+WRONG: list[tuple[Callable[[], object], str]] = [
+    (lambda: t.top(RANK).sum() / pl.len(), "combine values with values"),
+    (lambda: t.top(RANK).sum() + pl.col("score").max(), "combine values with values"),
+    (lambda: t.top(RANK).sum() + LABEL, "combine values with values"),
+    (lambda: t.top(RANK * pl.col("score")).sum(), "combine terms with terms"),
+    (lambda: t.top(RANK / t.num_retrieved()).sum(), "combine terms with terms"),
+    (lambda: pl.col("rank").max(), "must return a value per ranking"),
+    (lambda: RANK, "must return a value per ranking"),
+    # Functions of several rows, of fewer rows, and of rows in another order.
+    (lambda: t.top(LABEL.map(lambda label: label - label.mean())).sum(), "elementwise"),
+    (lambda: t.each(LABEL.map(lambda x, kept: x.filter(kept), RETRIEVED)).sum(), "elementwise"),
+    (lambda: t.top(SCORE.map(pl.Expr.cum_sum)).max(), "elementwise"),
+    (lambda: t.fold(lambda label: (label * pl.col("rank")).sum(), t.in_order(LABEL)),
+     r"reads \['rank'\]"),
+    # Operations that not all compilers support.
+    (lambda: t.top(LABEL, 2).head(), "no attribute 'head'"),
+    (lambda: t.top(LABEL, 2).mean(), "no attribute 'mean'"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("function", "said"), WRONG.values(), ids=WRONG.keys())
-def test_terms_that_would_differ_in_a_plan_are_errors(
-    function: Callable[[], Value], said: str
-) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=said):
-        Metric(function, {}, "x")
-
-
-@pytest.mark.parametrize("method", ["head", "len", "mean", "filter", "cum_sum"])
-def test_terms_have_only_operations_that_all_compilers_support(method: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=f"no attribute '{method}'"):
-        Metric(lambda: getattr(t.top(LABEL, 2), method)(), {}, "x")
-
-
-@pytest.mark.parametrize("function", [lambda label: label - label.min(), pl.Expr.cum_sum])
-@pytest.mark.parametrize("parameter", ["gain", "discount"])
-def test_gains_and_discounts_are_elementwise(parameter: str, function: Callable) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="must return an elementwise expression"):
-        pr.dcg(3, **{parameter: function})
+def test_terms_that_would_differ_in_a_plan_are_errors() -> None:
+    for function, said in WRONG:
+        with pytest.raises(pr.errors.ArgumentError, match=said):
+            Metric(function, {}, "x")
+    for parameter in ("gain", "discount"):
+        for of_rows in (lambda label: label - label.min(), pl.Expr.cum_sum):
+            with pytest.raises(pr.errors.ArgumentError, match="must return an elementwise"):
+                pr.dcg(3, **{parameter: of_rows})
 
 
 def test_values_that_depend_on_ties_allow_no_products() -> None:
@@ -167,44 +143,31 @@ def test_arithmetic_of_metrics() -> None:
     assert str(both) == "(((ndcg@3 * 2) - (precision@1 / 2)) + 1)"
 
 
-@pytest.mark.parametrize(
-    "conventions",
-    [
-        pr.conventions.LIGHTGBM,
-        pr.conventions.TREC_EVAL,
-        pr.conventions.RANX,
-        pr.conventions.SKLEARN,
-    ],
-)
-def test_combined_metrics_follow_conventions(conventions: pr.Conventions) -> None:
+def test_combined_metrics_follow_conventions() -> None:
     metrics = [pr.ndcg(2), (pr.ndcg(2) * 1).alias("x"), (pr.ndcg(2) + pr.ndcg(3)).alias("y")]
-    row = pr.evaluate(LOG, [*metrics, pr.ndcg(3)], conventions=conventions).row(0, named=True)
-    assert row["x"] == pytest.approx(row["ndcg@2"], abs=1e-12)
-    if conventions.undefined != "one":  # the sum of two undefined metrics counts as one, not two
-        assert row["y"] == pytest.approx(row["ndcg@2"] + row["ndcg@3"], abs=1e-12)
-
-
-def test_casts_and_aliases_of_counts_are_counts() -> None:
-    counted = pr.num_retrieved().cast(pl.Int64).alias("n")
-    assert pr.evaluate(LOG, counted)["n"].item() == LOG["score"].count()
-    with pytest.raises(pr.errors.ArgumentError, match="different aggregations over rankings"):
-        pr.num_retrieved() + pr.ndcg()
+    for name in ("LIGHTGBM", "TREC_EVAL", "RANX", "SKLEARN"):
+        conventions = getattr(pr.conventions, name)
+        row = pr.evaluate(LOG, [*metrics, pr.ndcg(3)], conventions=conventions).row(0, named=True)
+        assert row["x"] == pytest.approx(row["ndcg@2"], abs=1e-12)
+        if conventions.undefined != "one":  # the sum of two undefined metrics counts as one
+            assert row["y"] == pytest.approx(row["ndcg@2"] + row["ndcg@3"], abs=1e-12)
 
 
 def test_aggregates_of_combined_counts() -> None:
     found, hits = pr.num_retrieved(), pr.num_relevant_retrieved()
-    sums = {"a": found + hits, "b": hits - found, "c": found * 2, "d": 2 * hits, "e": found / 4,
-            "f": -found, "g": (found - hits / 2) * 3, "h": hits.round(1) + found}  # fmt: skip
-    means = {"i": hits / found, "j": hits * found, "k": 1 / found, "l": (hits / found) * 2,
-             "m": (hits / found).fill_null(0) - 1 / found, "n": (hits / found) * pr.ndcg()}  # fmt: skip
-    metrics = [made.alias(name) for name, made in {**sums, **means}.items()]
+    sums = [found + hits, hits - found, found * 2, 2 * hits, found / 4, -found,
+            (found - hits / 2) * 3, hits.round(1) + found, found.cast(pl.Int64)]  # fmt: skip
+    means = [hits / found, hits * found, 1 / found, (hits / found) * 2,
+             (hits / found).fill_null(0) - 1 / found, (hits / found) * pr.ndcg()]  # fmt: skip
+    metrics = [made.alias(str(place)) for place, made in enumerate((*sums, *means))]
     lists = pr.per_query(LOG, metrics, undefined="skip")
     row = pr.evaluate(LOG, metrics, undefined="skip").row(0, named=True)
-    for name in sums:
-        assert row[name] == pytest.approx(lists[name].sum())
-    for name in means:
-        assert row[name] == pytest.approx(lists[name].mean())
-    assert row["i"] <= 1
+    for place in range(len(metrics)):
+        values = lists[str(place)]
+        expected = values.sum() if place < len(sums) else values.mean()
+        assert row[str(place)] == pytest.approx(expected), metrics[place]
+    with pytest.raises(pr.errors.ArgumentError, match="different aggregations over rankings"):
+        found + pr.ndcg()
 
 
 def test_expressions_of_metrics_with_conventions_raise() -> None:
@@ -222,14 +185,12 @@ def test_expressions_of_metrics_with_conventions_raise() -> None:
             pr.evaluate(LOG, made, conventions=pr.conventions.LIGHTGBM, undefined="skip")
 
 
-def test_division_by_a_metric_that_is_0_is_undefined() -> None:
+def test_division_by_zero() -> None:
+    for zero in (0, 0.0, -0.0):
+        with pytest.raises(pr.errors.ArgumentError, match="ndcg@1 is divided by 0"):
+            pr.ndcg(1) / zero
+        quotient = (zero / pr.ndcg(1)).alias("x")
+        assert pr.evaluate(LOG, quotient, undefined="skip")["x"].item() == 0
     log = pl.DataFrame({"query": 1, "score": [1.0, 0.5], "label": [0, 1]})
     ratio = (pr.recall(2) / pr.precision(1)).alias("x")
     assert pr.per_query(log, ratio)["x"].to_list() == [None]
-
-
-@pytest.mark.parametrize("zero", [0, 0.0, -0.0])
-def test_division_by_the_number_zero(zero: float) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="ndcg@1 is divided by 0"):
-        pr.ndcg(1) / zero
-    assert pr.evaluate(LOG, (0 / pr.ndcg(1)).alias("x"), undefined="skip")["x"].item() == 0

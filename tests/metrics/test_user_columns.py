@@ -26,13 +26,13 @@ def test_counts_and_numbers_with_nulls(engine: Any) -> None:
 
 
 def test_labels_are_required_only_if_they_are_read() -> None:
-    not_found = r"column '{}' \(`label`\) not found"
-    with pytest.raises(pr.errors.SchemaError, match=not_found.format("label")):
-        pr.evaluate(LOG, ["popularity", "ndcg"], position="position")
-    with pytest.raises(pr.errors.SchemaError, match=not_found.format("label")):
-        pr.evaluate(LOG, "popularity", position="position", query_set="judged")
-    with pytest.raises(pr.errors.SchemaError, match=not_found.format("grade")):
-        pr.evaluate(LOG, "popularity", position="position", label="grade")
+    for metrics, options, name in (
+        (["popularity", "ndcg"], {}, "label"),
+        ("popularity", {"query_set": "judged"}, "label"),
+        ("popularity", {"label": "grade"}, "grade"),
+    ):
+        with pytest.raises(pr.errors.SchemaError, match=rf"'{name}' \(`label`\) not found"):
+            pr.evaluate(LOG, metrics, position="position", **options)
     both = pr.evaluate(LOG.with_columns(label=1), ["popularity@1", "p@1"], position="position")
     assert both.row(0)[1:] == ((5 + 3) / 2, 1)
 
@@ -58,33 +58,26 @@ def test_names_of_columns() -> None:
 FIVE = timedelta(seconds=5)  # a cast to numbers would give 5,000,000
 
 
-@pytest.mark.parametrize("value", [FIVE, "5", date(2026, 1, 5), [5]])
-@pytest.mark.parametrize(
-    ("column", "metric"), [("seen", "unseen_share"), ("interactions", "popularity")]
-)
-def test_columns_that_are_not_numeric(column: str, metric: str, value: object) -> None:
-    log = LOG.with_columns(pl.Series(column, [value] * LOG.height))
-    message = rf"column '{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
-    for frame in (log, log.lazy()):  # a lazy frame is checked before it is collected
-        for function in (pr.evaluate, pr.per_query):
-            with pytest.raises(pr.errors.SchemaError, match=message):
-                function(frame, metric, position="position")
-
-
-@pytest.mark.parametrize(
-    ("column", "metric"), [("seen", "unseen_share"), ("interactions", "popularity")]
-)
-def test_negative_values(column: str, metric: str) -> None:
-    log = LOG.with_columns(pl.lit(-1).alias(column))
-    message = rf"column '{column}' \(`{column}`\) has negative values; use null"
-    with pytest.raises(pr.errors.DataError, match="of 5 rows: " + message):
-        pr.evaluate(log, metric, position="position")
-    with pytest.raises(pr.errors.DataError, match=message):
-        pr.evaluate(log.lazy(), metric, position="position").collect()
-
-
-def test_an_expression_of_a_column_that_is_not_numeric() -> None:
-    """A cast would accept a Duration as a number of ticks."""
+def test_columns_that_are_not_numeric() -> None:
+    for column, metric in (("seen", "unseen_share"), ("interactions", "popularity")):
+        for value in (FIVE, "5", date(2026, 1, 5), [5]):
+            log = LOG.with_columns(pl.Series(column, [value] * LOG.height))
+            message = rf"'{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
+            for frame in (log, log.lazy()):  # a lazy frame is checked before it is collected
+                for function in (pr.evaluate, pr.per_query):
+                    with pytest.raises(pr.errors.SchemaError, match=message):
+                        function(frame, metric, position="position")
+    # A cast would accept a Duration as a number of ticks.
     log = pl.DataFrame({"query": 1, "score": [1.0], "label": [1], "interactions": [FIVE]})
     with pytest.raises(pl.exceptions.PolarsError):
         pr.rank(log).group_by("query").agg(pr.metrics.popularity())
+
+
+def test_negative_values() -> None:
+    for column, metric in (("seen", "unseen_share"), ("interactions", "popularity")):
+        log = LOG.with_columns(pl.lit(-1).alias(column))
+        message = rf"column '{column}' \(`{column}`\) has negative values; use null"
+        with pytest.raises(pr.errors.DataError, match="of 5 rows: " + message):
+            pr.evaluate(log, metric, position="position")
+        with pytest.raises(pr.errors.DataError, match=message):
+            pr.evaluate(log.lazy(), metric, position="position").collect()

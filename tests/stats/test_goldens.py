@@ -29,7 +29,6 @@ DIFFERENCES = [
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
-every_case = pytest.mark.parametrize("case", CASES)
 
 
 def read(name: str) -> pl.DataFrame:
@@ -50,11 +49,6 @@ def values() -> pl.DataFrame:
     return read_values("values")
 
 
-@pytest.fixture(scope="module")
-def human(values: pl.DataFrame) -> pl.DataFrame:
-    return values.filter(pl.col("query") % 3 == 0)
-
-
 def assert_golden(
     result: pl.DataFrame, name: str, case: str, keys: list[str], columns: list[str]
 ) -> pl.DataFrame:
@@ -65,23 +59,31 @@ def assert_golden(
     return result.join(golden, on=keys, suffix="_golden", nulls_equal=True)
 
 
-@every_case
-def test_means(values: pl.DataFrame, case: str) -> None:
-    result = pr.summarize(values, METRICS, details=True, **CASES[case])
+@pytest.mark.parametrize("case", CASES)
+def test_tables(values: pl.DataFrame, case: str) -> None:
+    options: dict[str, Any] = {"metrics": METRICS, **CASES[case]}
+    result = pr.summarize(values, details=True, **options)
     both = assert_golden(result, "summarize_t", case, ROW, MEANS)
     # The bounds of before are those of t with Kish's number of units.
     for row in both.iter_rows(named=True):
         half = student.ppf(0.975, row["effective"] - 1) * row["std_error"]
         assert row["low_golden"] == pytest.approx(row["mean"] - half, rel=1e-10)
-
-
-@every_case
-def test_differences(values: pl.DataFrame, case: str) -> None:
-    options = {"baseline": "a", "correction": False, "details": True, **CASES[case]}
-    result = pr.compare(values, METRICS, **options)
-    assert_golden(result, "compare_t", case, ROW, DIFFERENCES)
-    groups = pr.compare(values, METRICS, by="country", **options)
+    pair = {"baseline": "a", "correction": False, "details": True, **options}
+    assert_golden(pr.compare(values, **pair), "compare_t", case, ROW, DIFFERENCES)
+    groups = pr.compare(values, by="country", **pair)
     assert_golden(groups, "compare_by_t", case, ["country", *ROW], DIFFERENCES)
+    slices = pr.compare(values, slices=["country", "day"], min_queries=2, **pair)
+    sliced = slices.filter(pl.col("slice").is_not_null()).rename({"slice": "column"})
+    columns = ["mean", "baseline_mean", "difference", "queries", "contribution"]
+    assert_golden(sliced, "slices", case, [*ROW, "column", "value"], columns)
+    board = pr.leaderboard(values, details=True, **options)
+    assert_golden(board, "leaderboard", case, ROW, ["rank", "mean", "queries", "missing"])
+    human, predicted = values.filter(pl.col("query") % 3 == 0), read_values("predictions")
+    columns = ["queries", "predicted", "judge_weight", "effective_queries"]
+    result = pr.judges.estimate(human, predicted, **options)
+    assert_golden(result, "summarize_predictions_t", case, ROW, ["mean", *columns])
+    result = pr.judges.estimate(human, predicted, baseline="a", **options)
+    assert_golden(result, "compare_predictions_t", case, ROW, ["difference", *columns])
 
 
 def test_p_values_without_weights(values: pl.DataFrame) -> None:
@@ -97,32 +99,7 @@ def test_p_values_without_weights(values: pl.DataFrame) -> None:
         assert binary[name].to_list() == pytest.approx(expected, rel=1e-11), name
 
 
-@every_case
-def test_slices(values: pl.DataFrame, case: str) -> None:
-    options = {"baseline": "a", "min_queries": 2, "details": True, **CASES[case]}
-    result = pr.compare(values, METRICS, slices=["country", "day"], **options)
-    sliced = result.filter(pl.col("slice").is_not_null()).rename({"slice": "column"})
-    columns = ["mean", "baseline_mean", "difference", "queries", "contribution"]
-    assert_golden(sliced, "slices", case, [*ROW, "column", "value"], columns)
-
-
-@every_case
-def test_predictions(human: pl.DataFrame, case: str) -> None:
-    predicted, columns = read_values("predictions"), ["queries", "predicted", "judge_weight"]
-    columns += ["effective_queries"]
-    result = pr.judges.estimate(human, predicted, METRICS, **CASES[case])
-    assert_golden(result, "summarize_predictions_t", case, ROW, ["mean", *columns])
-    result = pr.judges.estimate(human, predicted, METRICS, baseline="a", **CASES[case])
-    assert_golden(result, "compare_predictions_t", case, ROW, ["difference", *columns])
-
-
-@every_case
-def test_leaderboard(values: pl.DataFrame, case: str) -> None:
-    board = pr.leaderboard(values, METRICS, details=True, **CASES[case])
-    assert_golden(board, "leaderboard", case, ROW, ["rank", "mean", "queries", "missing"])
-
-
-@every_case
+@pytest.mark.parametrize("case", CASES)
 def test_power(values: pl.DataFrame, case: str) -> None:
     plan = pr.power(values, METRICS, baseline="a", difference=0.05, comparisons=1, **CASES[case])
     columns = ["queries", "difference", "std", "target", "power", "detectable"]

@@ -28,14 +28,10 @@ def table(queries: int = 60, seed: int = 0, metric: str = "x") -> pl.DataFrame:
 
 def assert_ranks_follow_from_pairs(board: pl.DataFrame, pairs: pl.DataFrame, number: int) -> None:
     for row in board.iter_rows(named=True):
-        better = pairs.filter(
-            ((pl.col("run") == row["run"]) & (pl.col("low") > 0))
-            | ((pl.col("baseline") == row["run"]) & (pl.col("high") < 0))
-        ).height
-        worse = pairs.filter(
-            ((pl.col("run") == row["run"]) & (pl.col("high") < 0))
-            | ((pl.col("baseline") == row["run"]) & (pl.col("low") > 0))
-        ).height
+        is_run, is_base = (pl.col(name) == row["run"] for name in ("run", "baseline"))
+        above, below = pl.col("low") > 0, pl.col("high") < 0
+        better = pairs.filter((is_run & above) | (is_base & below)).height
+        worse = pairs.filter((is_run & below) | (is_base & above)).height
         assert (row["better_than"], row["worse_than"]) == (better, worse)
         assert (row["rank_low"], row["rank_high"]) == (1 + worse, number - better)
         assert row["best"] == (worse == 0)
@@ -47,6 +43,11 @@ def test_ranks_follow_from_all_pairs() -> None:
     assert_ranks_follow_from_pairs(board, pr.compare(values, "x"), 4)
     assert board["rank"].to_list() == [1, 2, 3, 4]
     assert board["mean"].is_sorted(descending=True)
+    means = board.sort("run").select("run", "mean", "low", "high", "queries")
+    assert_frame_equal(means, pr.summarize(values, "x").select(means.columns), **EQUAL)
+    turned = pr.leaderboard(values.rename({"x": "fall_out@2"}), "fall_out@2")
+    assert turned["run"].to_list() == ["a", "b", "c", "d"]
+    assert turned["best"].to_list()[0]
 
 
 @pytest.mark.filterwarnings("ignore:fewer than 5 degrees of freedom")
@@ -71,19 +72,6 @@ def test_ranks_of_few_queries_and_of_values_of_0_and_1(
     means = pr.summarize(values, metric, **options).sort("run")
     columns = ["mean", "low", "high", "method"]
     assert_frame_equal(board.sort("run").select(columns), means.select(columns), **EQUAL)
-
-
-def test_means_are_those_of_summarize() -> None:
-    values = table()
-    board = pr.leaderboard(values, "x").sort("run").select("run", "mean", "low", "high", "queries")
-    assert_frame_equal(board, pr.summarize(values, "x").select(board.columns), **EQUAL)
-
-
-def test_lower_is_better() -> None:
-    values = table(metric="fall_out@2")
-    board = pr.leaderboard(values, "fall_out@2")
-    assert board["run"].to_list() == ["a", "b", "c", "d"]
-    assert board["best"].to_list()[0]
 
 
 def test_equal_means_share_a_rank() -> None:
@@ -129,15 +117,20 @@ def test_the_mean_of_task_means() -> None:
     board = pr.leaderboard(values, "x", by="task", details=True)
     of_tasks = values.group_by("run", "task").agg(pl.col("x").mean())
     expected = dict(of_tasks.group_by("run").agg(pl.col("x").mean()).rows())
-    for run, mean, tasks in board.select("run", "mean", "tasks").rows():
-        assert mean == pytest.approx(expected[run])
-        assert tasks == 2
+    found = {run: mean for run, mean, tasks in board.select("run", "mean", "tasks").rows()}
+    assert found == pytest.approx(expected)
+    assert board["tasks"].to_list() == [2] * 4
     # The variance is that within tasks: Σ a² s² / n, with a = 1/2.
     run = board["run"][0]
     parts = [rows["x"] for _, rows in values.filter(run=run).group_by("task")]
     error = sum(each.var() / len(each) for each in parts) ** 0.5 / 2
     half = (board["high"][0] - board["low"][0]) / 2
     assert half == pytest.approx(2.05 * error, rel=0.1)
+    # Tasks that share their queries.
+    twice = pl.concat([values.with_columns(task=pl.lit(name)) for name in ("en", "de")])
+    board = pr.leaderboard(twice, "x", by="task", cluster="query")
+    alone = pr.leaderboard(values, "x")
+    assert board["high"].to_list() == pytest.approx(alone["high"].to_list(), rel=0.02)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -183,31 +176,17 @@ def test_pairs_of_which_few_queries_differ() -> None:
     assert board["rank"].null_count() == 3
 
 
-def test_tasks_that_share_their_queries() -> None:
+def test_bad_input() -> None:
     values = table()
-    twice = pl.concat([values.with_columns(task=pl.lit(name)) for name in ("en", "de")])
-    board = pr.leaderboard(twice, "x", by="task", cluster="query")
-    alone = pr.leaderboard(values, "x")
-    assert board["high"].to_list() == pytest.approx(alone["high"].to_list(), rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "error", "message"),
-    [
-        (pl.lit("a").alias("run"), {}, DataError, "only the run 'a'|duplicate"),
-        (pl.when(pl.col("run") != "a").then("x").alias("x"), {}, DataError, "no query has a value"),
-        (pl.col("query").cast(pl.Float64).alias("w"), {"weight": "w", "by": "task"}, DataError,
-         "different weights"),
-        (pl.col("query") * 0, {}, DataError, "duplicate rankings"),
-    ],
-)  # fmt: skip
-def test_bad_input(change: pl.Expr, options: dict, error: type, message: str) -> None:
-    with pytest.raises(error, match=message):
-        pr.leaderboard(table().with_columns(change), "x", **options)
-
-
-def test_a_query_that_is_repeated_in_any_task_is_an_error() -> None:
-    values = table()
-    repeated = pl.concat([values, values.filter(task="t2", run="a").head(1)])
-    with pytest.raises(DataError, match="duplicate rankings: .*'task': 't2'"):
-        pr.leaderboard(repeated, "x", by="task")
+    others = pl.when(pl.col("run") != "a").then("x").alias("x")
+    weight = pl.col("query").cast(pl.Float64).alias("w")
+    for rows, options, message in (
+        (values.with_columns(run=pl.lit("a")), {}, "only the run 'a'|duplicate"),
+        (values.with_columns(others), {}, "no query has a value"),
+        (values.with_columns(weight), {"weight": "w", "by": "task"}, "different weights"),
+        (values.with_columns(pl.col("query") * 0), {}, "duplicate rankings"),
+        (pl.concat([values, values.filter(task="t2", run="a").head(1)]), {"by": "task"},
+         "duplicate rankings: .*'task': 't2'"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=message):
+            pr.leaderboard(rows, "x", **options)
