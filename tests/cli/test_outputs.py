@@ -29,7 +29,6 @@ IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 
 LOG = pl.DataFrame(
     {"query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1]}
 ).with_columns(run=pl.lit("bm25"))
-OPTIONS = {"overwrite": False, "keep_formulas": False}
 LISTS = ["per-query", "log.parquet", "-m", "rr p@1", "--run", ""]
 
 
@@ -75,7 +74,7 @@ def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
 def test_infinite_numbers_are_not_null(here: Path) -> None:
     table = pl.DataFrame({"x": [-math.inf, None, 0.5]})
     for form in ("json", "ndjson", "csv"):
-        put(table.lazy(), form, Path(f"out.{form}"), texts={"json": json_rows}, **OPTIONS)
+        put(table.lazy(), form, {"output": f"out.{form}"}, {"json": json_rows})
     rows = [{"x": "-Infinity"}, {"x": None}, {"x": 0.5}]
     assert json.loads(Path("out.json").read_text("utf-8")) == rows
     assert [json.loads(line) for line in Path("out.ndjson").read_text("utf-8").splitlines()] == rows
@@ -507,7 +506,7 @@ def test_failed_plans_leave_no_file(tmp_path: Path, form: Any) -> None:
     plan = pl.LazyFrame({"a": [1]}).map_batches(broken, schema={"a": pl.Int64}, streamable=True)
     for _ in range(100):
         with pytest.raises(ValueError, match="broken"):
-            put(plan, form, tmp_path / "out", texts={}, **OPTIONS)
+            put(plan, form, {"output": tmp_path / "out"}, {})
     assert not [*tmp_path.iterdir()]
 
 

