@@ -812,10 +812,7 @@ def test_methods_are_those_of_the_package() -> None:
     assert "measures" not in dir(pr)
 
 
-def test_a_metric_in_a_notebook_is_its_name_and_formula() -> None:
-    shown = pr.ndcg(10)._repr_markdown_()
-    assert shown.startswith("`ndcg@10`: Normalized discounted cumulative gain")
-    assert "$$" in shown
+def test_a_metric_in_a_notebook_is_its_name() -> None:
     assert pr.ndcg(10)._repr_html_() is None
     assert repr(pr.ndcg(10) * 2) == "<Metric (ndcg@10 * 2)>"
 

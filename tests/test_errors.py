@@ -75,8 +75,6 @@ def test_a_gate_fails_in_a_process_pool() -> None:
         ("SchemaError", "use pr.errors.SchemaError"),
         ("TREC_EVAL", "use pr.conventions.TREC_EVAL"),
         ("mrr", r"use reciprocal_rank\(\)"),
-        ("moments", 'keep the per-query values of each day in .* with cluster="day"'),
-        ("merge", 'keep the per-query values of each day in .* with cluster="day"'),
     ],
 )
 def test_names_of_submodules_have_a_hint(name: str, remedy: str) -> None:

@@ -17,7 +17,6 @@ from polars import col
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
-from polars_rank.io.text_files import CHUNK_BYTES
 from polars_rank.io.formats import scan_judgments, scan_run
 from polars_rank.trec import write_qrels, write_run
 
@@ -170,7 +169,7 @@ LONG = "".join(f"{i // 100} Q0 doc{i * 7919 % 100_003} 1 {i} x\n" for i in range
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_long_run(file: Path, engine: Engine) -> None:
-    assert len(LONG) > CHUNK_BYTES
+    assert len(LONG) > 1 << 20
     file.write_bytes(gzip.compress(LONG.encode(), compresslevel=1))
     expected = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, LONG.splitlines())]
     assert scan_run(file).collect(engine=engine).rows() == expected
