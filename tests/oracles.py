@@ -2,8 +2,8 @@
 
 One query is a list of `Doc`. A null score means judged but not retrieved, a null label retrieved
 but not judged; an unjudged document is not relevant, has gain 0 and keeps its rank. An undefined
-value is `None`, never NaN. Options have the type of their defaults. Nothing here imports the package
-under test.
+value is `None`, never NaN. Options have the type of their defaults. Nothing here imports the
+package under test.
 """
 
 from __future__ import annotations

@@ -50,12 +50,6 @@ def assert_same(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
     assert_frame_equal(found, wanted, check_dtypes=False, categorical_as_str=True)
 
 
-@more_examples
-@given(lists=logs(), ties=st.sampled_from(TIES))
-def test_ranked_table(lists: Lists, ties: str) -> None:
-    assert_same(pr.rank(log_of(lists), ties=ties), expected(lists, ties))
-
-
 @pytest.mark.parametrize("ties", TIES)
 def test_eager_and_lazy_on_both_engines(ties: str) -> None:
     lists = random_lists(seed=1)

@@ -72,25 +72,16 @@ def test_metrics_of_which_0_is_the_worst_value_count_as_0() -> None:
     assert counted == dict.fromkeys(known - SKIPPED, 0) | dict.fromkeys(SKIPPED) | geometric
 
 
-def differences(log: pl.DataFrame, **options: Any) -> None:
+@pytest.mark.parametrize("undefined", [None, "one", "skip"])
+def test_rest_of_undefined_metrics(undefined: str | None) -> None:
     """Check the means and the values of `1 - m` for all metrics that are means."""
     whole = {f"m{index}": metric for index, metric in enumerate(MEANS)}
     rest = {f"rest of {name}": 1 - metric for name, metric in whole.items()}
     metrics = [each.alias(name) for name, each in {**whole, **rest}.items()]
-    for table in (pr.evaluate(log, metrics, **options), pr.per_query(log, metrics, **options)):
+    for function in (pr.evaluate, pr.per_query):
+        table = function(LOG, metrics, undefined=undefined)
         expected = table.select((1 - pl.col(name)).alias(name) for name in whole)
         assert_close(table.select([*rest]).rename(dict(zip(rest, whole, strict=True))), expected)
-
-
-@fewer_examples
-@given(large_logs())
-def test_mean_of_the_rest_is_the_rest_of_the_mean(lists: Lists) -> None:
-    differences(log_of(lists))
-
-
-def test_rest_of_undefined_metrics() -> None:
-    for undefined in (None, "one", "skip"):
-        differences(LOG, undefined=undefined)
 
 
 def is_supported(metric: pl.Expr, conventions: pr.Conventions) -> bool:
