@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -54,6 +55,16 @@ def check_markdown(page: Any) -> str:
     return str(text)
 
 
+def check_html(page: Any) -> str:
+    found: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, _: found.append(tag)  # type: ignore[method-assign]
+    parser.feed(page.html())
+    assert {*found} <= {"p", "b", "ul", "li", "table", "caption", "tr", "th", "td"}
+    assert found.count("table") == len(page.tables)
+    return str(page.html())
+
+
 def check_json(page: Any) -> str:
     found = json.loads(page.json())
     assert found["format_version"] == 1
@@ -69,7 +80,7 @@ def check_junit(page: Any) -> str:
 
 
 FORMATS: dict[str, Callable[[Any], str]] = {
-    "plain": check_plain, "markdown": check_markdown, "json": check_json,
+    "plain": check_plain, "markdown": check_markdown, "html": check_html, "json": check_json,
     "junit": check_junit,
 }  # fmt: skip
 

@@ -193,7 +193,8 @@ def guessed(name: str) -> _Named | None:
     """Return the metric that the name of a function means, such as "compute_ndcg_at_10"."""
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("avg", "average")
     cutoff = re.search(r"(?:@|_at_|_)?(\d+)$", plain)
-    words = re.sub(r"(_?at)?_?k?$", "", plain[: cutoff.start()] if cutoff else plain).split("_")
+    plain = plain[: cutoff.start()] if cutoff else plain
+    words = re.sub(r"(_?at_?k|_k|(?<!ran)k|_?at)$", "", plain).split("_")  # but not that of "rank"
     spans = combinations(range(len(words) + 1), 2)
     for first, end in sorted(spans, key=lambda span: span[0] - span[1]):  # the longest first
         name = "_".join(words[first:end])

@@ -266,7 +266,7 @@ def test_a_metric_may_have_the_name_of_an_internal_column(tmp_path: Path, name: 
     # The mean was 11/18 and is 8/18.
     assert gate.failed == [f"{name} >= 0.5", f"difference({name}) >= -0.1"]
     page = gate.page
-    for text in (str(gate), page.markdown(), page.json(), page.junit()):
+    for text in (str(gate), gate._repr_html_(), page.markdown(), page.json(), page.junit()):
         assert name in text
 
 
@@ -499,6 +499,7 @@ def test_a_gate_that_passes_shows_no_loss(baseline: Path) -> None:
     for headline, gate in shown.items():
         assert str(gate).splitlines()[0] == headline
         assert headline in gate.page.markdown()
+        assert headline in gate._repr_html_()
 
 
 def test_the_text_has_80_columns_for_any_names_and_metrics(baseline: Path) -> None:
@@ -541,7 +542,7 @@ def test_a_gate_without_rules_says_so() -> None:
     gate = gated(golden(RELEVANT), results(FOUND))
     assert gate.passed
     assert "No rule was checked" in str(gate)
-    assert "No rule was checked" in gate._repr_markdown_()
+    assert "No rule was checked" in gate._repr_html_()
 
 
 def test_without_a_baseline_neither_numpy_nor_charts_are_imported() -> None:
