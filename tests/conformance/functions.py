@@ -122,22 +122,6 @@ def sentence_transformers_ndcg(top_hits: list[str], relevant_docs: set[str], k: 
 
 
 @found(
-    "ids, relevant, k=k", preset="sentence-transformers", defects={"range"},
-    conventions={MIN, CREDITED, SKIPPED},
-)  # fmt: skip
-def sentence_transformers_map(top_hits: list[str], relevant_docs: set[str], k: int) -> Any:
-    """As `map_at_k` of InformationRetrievalEvaluator."""
-    if not relevant_docs:
-        return None
-    hits, total = 0, 0.0
-    for rank, doc in enumerate(top_hits[:k], 1):
-        if doc in relevant_docs:
-            hits += 1
-            total += hits / rank
-    return total / min(k, len(relevant_docs))
-
-
-@found(
     "ids, relevant, k=k", preset="Elasticsearch",
     conventions={
         "duplicate documents: each copy counts as another document with the same label",
@@ -207,16 +191,6 @@ def cute_ranking_ndcg_at_k(r: Any, k: int, method: int = 0) -> float:
 
     best = dcg(sorted(r, reverse=True))
     return dcg(r) / best if best else 0.0
-
-
-@found("ids, relevant, k=k", preset="trec_eval 10", defects={"mixture"})
-def evret_ndcg(retrieved_doc_ids: list[str], expected_answers: Any, k: int) -> float:
-    """As `NDCG` of evret 0.0.3 (metrics/ndcg.py), which cuts values off at 1."""
-    relevant = {*expected_answers}
-    if not relevant or not retrieved_doc_ids:
-        return 0.0
-    dcg = discounted([float(doc in relevant) for doc in retrieved_doc_ids[:k]])
-    return max(0.0, min(1.0, dcg / discounted([1.0] * min(k, len(relevant)))))
 
 
 @found("labels, scores, k=k", definition={"gain": "2^label - 1"}, defects={"mixture"})
@@ -361,7 +335,7 @@ def precision_by_half(retrieved: list[str], qrels: dict[str, float], k: int) -> 
 
 @found("ids, relevant, k=k", metric="precision@k")
 def quality(a: list[str], b: set[str], k: int) -> float:
-    """The metric is found by its values."""
+    """The metric is found by its values, which takes seconds."""
     return sum(doc in b for doc in [*dict.fromkeys(a)][:k]) / k
 
 
@@ -437,4 +411,5 @@ def hit_ratio(ranklist: list[str], item: str) -> float:
     texts=["mixture: no definition explains the value"],
 )  # fmt: skip
 def evaluate(retrieved: list[str], relevant: set[str]) -> float:
+    """It takes seconds, as all metrics are tried."""
     return 0.123 + len(retrieved) / 1_000
