@@ -52,7 +52,7 @@ MEANS: list[tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any], list[floa
     (WEIGHED, {}, ["rr", "num_rel"], {"weight": "traffic"}, [(3 * 0.5 + 1) / 4, 3 + 1]),
     (GRADES, {}, ["utility_2,-1,0,0", "11pt_avg_.25,.5"], {}, [2 * 3 - 1, 1.0]),
     (GRADES, {}, "ndcg_1=3,2=9,4=4.5", {}, [OF_GRADES]),
-    (GRADES, {"label": pl.Int64}, "err(max_grade=4)", {}, [1 / 16 + (15 / 16) ** 2 / 2 + 45 / 4 / 16**3]),
+    (GRADES, {}, "err(max_grade=4)", {}, [1 / 16 + 225 / 512 + 45 / 4 / 16**3]),
 ]
 
 
