@@ -52,7 +52,7 @@ THREE = "1 Q0 a 1 2 x\n1 Q0 a 1 1 y\n2 Q0 b 1 1 y\n"
 #: Files, options, and the rows.
 RUNS: list[tuple[str, list[tuple[Any, ...]]]] = [
     (LOOSE, [("1", "a", 2.5, "bm25"), ("1", "b", -0.001, "bm25"), ("2", "#c", 3.0, "bm25")]),
-    ("1 Q0 a 1 0.5 b k=0.9\n1 Q0 c  2 1 b k=0.9\n", [("1", "a", 0.5, "b k=0.9"), ("1", "c", 1, "b k=0.9")]),
+    ("1 Q0 a 1 2 b k=9\n1 Q0 c  2 1 b k=9\n", [("1", "a", 2, "b k=9"), ("1", "c", 1, "b k=9")]),
     # Two runs in one file have documents in common.
     (THREE, [("1", "a", 2.0, "x"), ("1", "a", 1.0, "y"), ("2", "b", 1.0, "y")]),
     ("1 Q0 a 1 2.5\n1 Q0 b 2 1.5\n", [("1", "a", 2.5), ("1", "b", 1.5)]),

@@ -7,12 +7,11 @@ from typing import Any
 import needs
 import numpy as np
 import pytest
-from test_training import IDS, LABELS, SCORES, SIZES, expected
+from test_training import IDS, LABELS, SCORES, SIZES, expected, random
 
 import polars_rank as pr
 from polars_rank.errors import ArgumentError
 
-random = np.random.default_rng(1)
 FEATURES = np.column_stack([LABELS + random.normal(0, 2, len(IDS)), random.normal(size=len(IDS))])
 
 
