@@ -19,10 +19,10 @@ from polars_rank.datasets import search_log
 
 needs.package("rich", "cli")
 
+# The bar itself, which is on terminals only.
 from polars_rank import _progress as progress  # noqa: E402
 
 METRICS = ["ndcg@10", "ap", "rr"]
-LAYOUTS = ("sorted", "adjacent", "shuffled")
 
 
 @pytest.fixture
@@ -64,8 +64,9 @@ def streams(plan: pl.LazyFrame, without: str = "in-memory-map") -> bool:
     return not {"in-memory-map", without} & set(nodes[nodes.index("sorted-group-by") :])
 
 
-@pytest.mark.parametrize("memory", ["1MB", "1GB"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("layout", "memory"), [("sorted", "1GB"), ("adjacent", "1MB"), ("shuffled", "1MB")]
+)
 def test_of_a_log_counts_each_row_once(
     tmp_path: Path, bars: list[progress._Bar], layout: str, memory: str
 ) -> None:
@@ -82,8 +83,9 @@ def test_of_a_log_counts_each_row_once(
     ]
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-@pytest.mark.parametrize("evaluate", [pr.evaluate, pr.per_query])
+@pytest.mark.parametrize(
+    ("evaluate", "engine"), [(pr.evaluate, "in-memory"), (pr.per_query, "streaming")]
+)
 def test_of_an_evaluation(bars: list[progress._Bar], evaluate, engine: str) -> None:
     log = search_log(300, 20, seed=3).collect()
     plan = evaluate(log.lazy(), METRICS, by="run", progress=True)
@@ -101,11 +103,12 @@ def test_is_not_there_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_selections_and_filters_are_pushed_into_the_scan(tmp_path: Path, terminal: None) -> None:
-    write(tmp_path / "log.parquet", "sorted")
-    log = progress.watch(pl.scan_parquet(tmp_path / "log.parquet"))
-    plan = log.filter(pl.col("label") > 2).select("query", "label").explain()
-    assert "PROJECT 2/9 COLUMNS" in plan
-    assert "SELECTION" in plan
+    whole = write(tmp_path / "log.parquet", "sorted")
+    scan = pl.scan_parquet(tmp_path / "log.parquet")
+    plan = progress.watch(scan).filter(pl.col("label") > 2).select("query", "label").explain()
+    assert "PROJECT 2/9 COLUMNS" in plan and "SELECTION" in plan
+    assert progress.known_rows(scan) == progress.known_rows(whole.lazy()) == whole.height
+    assert progress.known_rows(scan.filter(pl.col("query") == 1)) is None
 
 
 def test_a_second_run_counts_from_0(bars: list[progress._Bar]) -> None:
@@ -116,24 +119,14 @@ def test_a_second_run_counts_from_0(bars: list[progress._Bar]) -> None:
     assert bars[0].rows == 3
 
 
-def test_known_rows(tmp_path: Path) -> None:
-    log = write(tmp_path / "log.parquet", "sorted")
-    scan = pl.scan_parquet(tmp_path / "log.parquet")
-    assert progress.known_rows(scan) == progress.known_rows(log.lazy()) == log.height
-    assert progress.known_rows(scan.filter(pl.col("query") == 1)) is None
-
-
-@pytest.mark.parametrize(
-    ("rows", "total", "words"),
-    [
+def test_figures() -> None:
+    for rows, total, words in (
         (3_000_000, 10_000_000, ["3,000,000 of 10,000,000 rows", "1.5 M rows/s", "0:05 left"]),
         (200, None, ["200 rows", "100 rows/s"]),
         (0, 10, ["0 of 10 rows", "0 rows/s"]),
         (10, 1000, ["10 of 1,000 rows", "5 rows/s", "3:18 left"]),
-    ],
-)
-def test_figures(rows: int, total: int | None, words: list[str]) -> None:
-    assert progress.figures(rows, total, seconds=2).split(" · ")[: len(words)] == words
+    ):
+        assert progress.figures(rows, total, seconds=2).split(" · ")[: len(words)] == words
 
 
 SCRIPT = """
