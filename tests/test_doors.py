@@ -149,23 +149,16 @@ def test_numbers_of_numpy_are_numbers() -> None:
     pairs = pl.concat(
         values.with_columns(pl.col("rr") ** power, run=pl.lit(power)) for power in (1, 2)
     )
-    for integer in (np.int64, np.uint8):
-        assert str(pr.ndcg(integer(3))) == "ndcg@3"
-        assert_frame_equal(pr.compare(pairs, margin=integer(1)), pr.compare(pairs, margin=1))
-        sampled = {"n_items": integer(100), "n_sampled": integer(1)}
-        one = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 0]})
-        assert_frame_equal(
-            pr.catalog.sampled(one, "hit_rate@1", **sampled),
-            pr.catalog.sampled(one, "hit_rate@1", n_items=100, n_sampled=1),
-        )
-        curve = pr.rank_curve(log, "ndcg", np.arange(1, 4, dtype=integer))
-        assert_frame_equal(curve, pr.rank_curve(log, "ndcg", [1, 2, 3]))
-        assert_frame_equal(pr.evaluate(log, "rr", rel=integer(1)), pr.evaluate(log, "rr"))
-    for number in (np.float32, np.float64):
-        assert str(pr.rbp(p=number(0.5))) == "rbp(p=0.5)"
-        assert_frame_equal(
-            pr.summarize(values, confidence=number(0.5)), pr.summarize(values, confidence=0.5)
-        )
+    for kind, number in ((np.int64, 1), (np.uint8, 1), (np.float32, 0.5), (np.float64, 0.5)):
+        for function in (
+            lambda x: pr.compare(pairs, margin=x),
+            lambda x: pr.evaluate(log, "rr", rel=x),
+            lambda x: pr.evaluate(log, [pr.rbp(p=x * 0.5)]),
+            *([lambda x: pr.rank_curve(log, pr.ndcg(), [x, 2])] if number == 1 else []),
+            *([lambda x: pr.summarize(values, confidence=x)] if number < 1 else []),
+        ):
+            assert_frame_equal(function(kind(number)), function(number))
+    assert str(pr.ndcg(np.uint8(3))) == "ndcg@3"
     assert str(pr.ndcg(gain={np.int64(0): np.float32(0), 1: 3})) == "ndcg(gain={0: 0.0, 1: 3})"
     assert pr.metric(str(pr.rbp(np.int64(5), p=np.float32(0.25)))).arguments == {"k": 5, "p": 0.25}
     with pytest.raises(pr.errors.ArgumentError, match="`k` must be a positive integer"):
@@ -211,18 +204,6 @@ def test_runs_with_different_documents_are_reported() -> None:
             assert function(named, by=name).collect().height
         for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed")):
             assert function(other).collect().height
-
-
-def test_a_ranking_merged_from_two_systems_is_reported() -> None:
-    log = pl.LazyFrame({
-        "system": ["A", "A", "B", "B"], "query": 1, "doc": [1, 2, 3, 4],
-        "score": [0.8, 0.4, 0.9, 0.6], "label": [1, 0, 0, 1],
-    })  # fmt: skip
-    with pytest.warns(pr.errors.RankWarning, match="pass run='system'"):
-        merged = pr.evaluate(log, "mrr").collect()
-    assert merged["mrr"].item() == 1 / 2
-    split = pr.evaluate(log, "mrr", by="system").collect(engine="streaming")
-    assert split.rows() == [("A", 1, 1.0), ("B", 1, 1 / 2)]
 
 
 def test_a_warning_about_systems_holds_no_rows(tmp_path: Path) -> None:
@@ -318,17 +299,6 @@ def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Pa
     if column:
         with pytest.raises(pr.errors.DataError, match=r"the keys \['query'\] have changed"):
             pr.evaluate(both, "rr")
-
-
-def test_two_empty_rows_of_one_list_are_a_message() -> None:
-    log = pl.DataFrame({"query": [1, 1], "doc": [None, None], "score": [None, None],
-                        "label": [None, None]})  # fmt: skip
-    with pytest.raises(pr.errors.DataError, match="more than once in a ranking"):
-        pr.evaluate(log, "rr")
-    twice = pl.DataFrame({"query": [1, 1], "doc": [1, 1], "score": [1.0, 2.0], "label": 1,
-                          "by": [None, None]})  # fmt: skip
-    with pytest.raises(pr.errors.DataError, match="more than once in a ranking"):
-        pr.evaluate(twice, "rr", by="by")
 
 
 def test_long_lists() -> None:
@@ -450,20 +420,6 @@ def test_free_standing_metrics_of_any_type() -> None:
         cast = log.cast({"score": score, "label": label})
         plain = pr.rank(cast).group_by("query").agg(metrics)
         assert_close(plain, pr.per_query(cast, metrics))
-
-
-def test_any_table_with_arrows_stream() -> None:
-    log = log_of(random_lists(seed=31))
-    wanted = pr.evaluate(log, ["rr", "ndcg"])
-    assert_close(pr.evaluate(log.to_arrow(), ["rr", "ndcg"]), wanted)
-    pandas = needs.package("pandas", "test")
-    duckdb = needs.package("duckdb", "test")
-    frame = pandas.DataFrame(log.to_dict(as_series=False)).astype({"score": "float64"})
-    frame["score"] = frame["score"].astype("Float64")
-    frame["label"] = frame["label"].astype("Int64")
-    assert_close(pr.evaluate(frame, ["rr", "ndcg"]), wanted)
-    arrow = log.to_arrow()
-    assert_close(pr.evaluate(duckdb.from_arrow(arrow), ["rr", "ndcg"]), wanted)
 
 
 def test_methods_are_those_of_the_package() -> None:

@@ -26,8 +26,7 @@ from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.errors import SourceError
 
-# Scans with options that no public function has, and outputs of all writers.
-from polars_rank.io.files import find_files, scan_files
+# The outputs of all writers.
 from polars_rank.io.outputs import discard_all, new_file
 
 METRICS = ["ndcg@3", "ap", "rr"]
@@ -147,9 +146,9 @@ def test_columns_in_another_order_and_some_rows(tmp_path: Path) -> None:
     log = a_log()
     log.write_parquet(tmp_path / "a.parquet")
     log.select(reversed(log.columns)).write_parquet(tmp_path / "b.parquet")
-    options = {"n_rows": log.height + 1, "row_index_name": "row"}
-    scan = scan_files(find_files([tmp_path / "a.parquet", tmp_path / "b.parquet"]), options)
-    assert_frame_equal(scan.collect(), pl.concat([log, log.head(1)]).with_row_index("row"))
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    found = pr.scan_log(paths, n_rows=log.height + 1).select(log.columns).collect()
+    assert_frame_equal(found, pl.concat([log, log.head(1)]), check_row_order=False)
 
 
 @pytest.mark.filterwarnings("ignore:no document has")

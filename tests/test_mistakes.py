@@ -159,10 +159,13 @@ SCHEMAS: Rows = [
     (lambda: pr.power(OF_LISTS.lazy(), baseline=["a"]), "`run`. must have one id per row"),
     (lambda: pr.judges.agreement(LABELED), r"String; .*\.replace_strict\({'no': 0"),
 ]  # fmt: skip
+EMPTY = pl.DataFrame({"query": [1, 1], "doc": None, "score": None, "label": None})
 DATA: Rows = [
+    (lambda: pr.evaluate(EMPTY, "rr"), "more than once in a ranking"),
+    (lambda: pr.evaluate(pl.concat([ONE, ONE]).with_columns(g=None), "rr", by="g"), "more than"),
     (lambda: pr.evaluate(ONE, "rr", score=pl.lit(math.nan)), r"^6 of 6 rows: `score` has .*e\.g"),
     (lambda: pr.evaluate(pr.join_judgments(BOTH, JUDGMENTS), "rr", by="system"), "null for judged"),
-    (lambda: pr.evaluate(pl.concat([ONE, ONE]), "rr"), "all columns .* with `run`, `by` or `query`"),
+    (lambda: pr.evaluate(pl.concat([ONE, ONE]), "rr"), "columns .* with `run`, `by` or `query`"),
     (lambda: pr.evaluate(ONE.with_columns(label=1024), "err"), "too large for ERR"),
     (lambda: pr.evaluate(ONE, pr.metrics.mcc(1, size=1)), "`size` of the collection is 1"),
     (lambda: pr.evaluate(ONE, pr.fall_out(size=1)), "`size` of the collection is 1"),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
+
+# What no public function shows: plans and expressions inside Polars.
 import polars_rank._polars as ours
 import pytest
 from polars.io.plugins import register_io_source
@@ -14,22 +16,15 @@ KEYS = pl.DataFrame({"run": ["a", "b", None], "query": [1, 1, 2]})
 SCHEMA = pl.Schema({"query": pl.Int64})
 
 
-def test_inner() -> None:
-    """Polars evaluates the inner expression of a subclass of Expr."""
+def test_parts_of_expressions() -> None:
+    """Polars evaluates the inner expression of a subclass of Expr, and shows its inputs."""
     same = pl.Expr._from_pyexpr(ours.inner(pl.col("a") + 1))
     assert same.meta.eq(pl.col("a") + 1)
     assert pl.select(pl.lit(2).alias("a")).select(same).item() == 3
-
-
-def test_inputs() -> None:
     first, second = pl.col("a").sum(), pl.col("b")
     found = ours.inputs(first / second)
-    assert [any(each.meta.eq(part) for each in found) for part in (first, second)] == [True, True]
-    assert len(found) == 2
-    assert ours.inputs(pl.col("a")) == []
-
-
-def test_reads_column() -> None:
+    assert len(found) == 2 and ours.inputs(pl.col("a")) == []
+    assert all(any(each.meta.eq(part) for each in found) for part in (first, second))
     relevant = pl.col("label") >= 1
     assert not ours.reads_column(relevant.sum(), "label", besides=relevant)
     assert ours.reads_column(relevant.sum() + pl.col("label").max(), "label", besides=relevant)
@@ -100,11 +95,11 @@ def test_key_hash() -> None:
     assert other.to_series().to_list() == found["hash"].to_list()
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_run_number(engine: str) -> None:
+def test_run_number() -> None:
     plan = pl.LazyFrame({"a": range(300_000)}).with_columns(run=ours.run_number()).select("run")
-    numbers = [plan.collect(engine=engine)["run"].unique().to_list() for _ in range(2)]
-    assert [len(each) for each in numbers] == [1, 1] and numbers[0] != numbers[1]
+    for engine in ("in-memory", "streaming"):
+        numbers = [plan.collect(engine=engine)["run"].unique().to_list() for _ in range(2)]
+        assert [len(each) for each in numbers] == [1, 1] and numbers[0] != numbers[1]
 
 
 def test_source_of_rows() -> None:
@@ -152,23 +147,18 @@ def test_rows_of_scan(tmp_path: Path) -> None:
 
 
 def test_lengths_of_a_scan() -> None:
-    def read(*_: object) -> object:
-        yield pl.DataFrame({"query": [1]}, SCHEMA)
-
-    plan = ours.scan_of_files(read, [], lengths=7, schema=SCHEMA)
+    plan = ours.scan_of_files(lambda *_: iter([]), [], lengths=7, schema=SCHEMA)
     assert ours.source_of_rows(plan.filter(pl.col("query") > 0), ["query"]).lengths == 7
 
 
-@pytest.mark.parametrize(("few", "kind"), [(3, ours.FewRows), (2, ours.ManyRows)])
-def test_rows_of_table(few: int, kind: type) -> None:
+def test_rows_of_table() -> None:
     """Plans that work row by row keep the class; plans of other rows do not have it."""
-    rows = ours.rows_of_table(KEYS, few)
-    same = (
-        rows.filter(pl.col("query") == 1).with_columns(pl.lit(1).alias("one")).select("run", "one")
-    )
-    assert isinstance(same, kind)
-    assert same.collect().rows() == [("a", 1), ("b", 1)]
-    assert not isinstance(rows.group_by("query").agg(pl.len()), kind)
+    for few, kind in ((3, ours.FewRows), (2, ours.ManyRows)):
+        rows = ours.rows_of_table(KEYS, few)
+        same = rows.filter(pl.col("query") == 1).with_columns(one=1).select("run", "one")
+        assert isinstance(same, kind)
+        assert same.collect().rows() == [("a", 1), ("b", 1)]
+        assert not isinstance(rows.group_by("query").agg(pl.len()), kind)
     for descending in (False, True):
         declared = KEYS.set_sorted("query", descending=descending)
         assert not isinstance(ours.rows_of_table(declared, 3), ours.FewRows)
