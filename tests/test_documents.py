@@ -141,15 +141,6 @@ def test_a_script_fills_in_the_citation() -> None:
     assert script["filled"](new, script["addresses"]()) == text
 
 
-def test_forms_for_issues_are_complete() -> None:
-    for form in GITHUB.glob("ISSUE_TEMPLATE/[0-9]*.yml"):
-        content = read_yaml(form)
-        assert {"name", "description", "body"} <= content.keys()
-        fields = [each for each in content["body"] if each["type"] != "markdown"]
-        assert len({each["id"] for each in fields}) == len(fields) > 1
-        assert all(each["attributes"]["label"] for each in fields)
-
-
 def test_the_workflow_runs_both_commands_of_the_readme() -> None:
     """As the workflow selects the commands, and changes them for Windows."""
     workflow = read_yaml(GITHUB / "workflows" / "tests.yml")

@@ -226,7 +226,7 @@ def lazy_tables(name: str, function: Callable[..., Any], arguments: Arguments) -
     ):
         yield "changes its arguments"
     for number, column in enumerate({*columns_of(name, function).values()}):
-        for change in ("null", ("text", "NaN")[number % 2]):
+        for change in ("null", ("text", "NaN")[number % 2])[: 1 if name in LONG else 2]:
 
             def broken(table: pl.DataFrame) -> pl.DataFrame:
                 has_values = column in table.columns and not table[column].dtype.is_nested()
