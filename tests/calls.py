@@ -22,24 +22,15 @@ import needs
 import polars as pl
 import polars_rank as pr
 
-ONE = pl.DataFrame(
-    {
-        "query": [1, 1, 2, 2, 3, 3],
-        "session": 1,
-        "doc": [1, 2, 1, 2, 1, 3],
-        "score": [2.0, 1.0, 1.0, 2.0, 3.0, 1.0],
-        "label": [1, 0, 0, 1, 1, 0],
-        "position": [1, 2, 1, 2, 1, 2],
-        "click": [1, 0, 0, 1, 1, 1],
-        "dwell": [40.0, None, None, 1.0, 50.0, None],
-        "time": [1, 2, 1, 2, 1, 2],
-        "country": ["a", "a", "b", "b", "a", "a"],
-        "propensity": [1.0, 0.5, 1.0, 0.5, 1.0, 0.5],
-        "reward": [1, 0, 0, 1, 1, 1],
-        "traffic": [1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
-        "group": ["g", "h", "g", "h", "g", "h"],
-    }
-)
+ONE = pl.DataFrame({
+    "query": [1, 1, 2, 2, 3, 3], "session": 1, "doc": [1, 2, 1, 2, 1, 3],
+    "score": [2.0, 1.0, 1.0, 2.0, 3.0, 1.0], "label": [1, 0, 0, 1, 1, 0],
+    "position": [1, 2, 1, 2, 1, 2], "click": [1, 0, 0, 1, 1, 1],
+    "dwell": [40.0, None, None, 1.0, 50.0, None], "time": [1, 2, 1, 2, 1, 2],
+    "country": ["a", "a", "b", "b", "a", "a"], "propensity": [1.0, 0.5, 1.0, 0.5, 1.0, 0.5],
+    "reward": [1, 0, 0, 1, 1, 1], "traffic": [1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
+    "group": ["g", "h", "g", "h", "g", "h"],
+})  # fmt: skip
 LOG = pl.concat(
     ONE.with_columns(score=pl.col("score") * sign, run=pl.lit(run))
     for run, sign in (("a", 1), ("b", -1))
@@ -116,10 +107,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "datasets.search_log": {"queries": 2},
     "referee": {"function": lambda ids, relevant: float(bool({*ids} & {*relevant}))},
-    **dict.fromkeys(
-        ("report", "stats.write_junit", "stats.write_markdown", "trec.write_qrels", "trec.write_run"),
-        {"overwrite": True},
-    ),
+    **dict.fromkeys(("report", "trec.write_qrels", "trec.write_run"), {"overwrite": True}),
+    **dict.fromkeys(("stats.write_junit", "stats.write_markdown"), {"overwrite": True}),
 }  # fmt: skip
 
 #: Values of types that most parameters do not accept.
@@ -144,6 +133,7 @@ MORE = {
     **{"fuse.name": "'' text", "identify.value": "-1 huge surrogate", "referee.function": "lambda"},
     **{"define_metric.low": "-1", "define_metric.high": "-1", "report.title": "'' text"},
     **{"training.catboost.groups": "[[1]]", "gate.corpus": "surrogate"},
+    "gate.baseline": "surrogate",
     **dict.fromkeys(("path", "paths"), "surrogate"),
 }
 #: Parameters of tables whose columns other parameters name.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import pydoc
 import re
 import subprocess
 import sys
@@ -243,14 +242,6 @@ def test_public_modules_list_their_names_and_each_name_has_one_place() -> None:
             if inspect.isroutine(value) or inspect.isclass(value):
                 places.setdefault(id(value), []).append(f"{name}.{each}")
     assert [names for names in places.values() if len(names) > 1] == []
-
-
-def test_help_of_a_metric_shows_its_own_methods() -> None:
-    shown = dir(pr.Metric)
-    assert not {"rolling_mean", "cum_sum"} & set(shown)
-    text = pydoc.render_doc(pr.Metric, renderer=pydoc.plaintext)
-    assert "rolling_mean" not in text
-    assert "lower_is_better" in text
 
 
 def test_names_are_imported_on_first_use() -> None:

@@ -134,8 +134,11 @@ def test_lengths_of_lists_and_names_of_runs() -> None:
         assert (log.min(), log.max()) == (shortest, longest)
         assert log.mean() == pytest.approx(mean, rel=0.05)
     for runs, first, last in (
-        (1, "run1", "run1"), ("solo", "solo", "solo"), (("b", "a"), "a", "b"), (10, "run01", "run10"),
-    ):  # fmt: skip
+        (1, "run1", "run1"),
+        ("solo", "solo", "solo"),
+        (("b", "a"), "a", "b"),
+        (10, "run01", "run10"),
+    ):
         found = search_log(2, 2, runs=runs).collect()["run"]
         assert (found.min(), found.max()) == (first, last)
 

@@ -58,6 +58,10 @@ def outcome(function: Callable[..., Any], arguments: Arguments, engine: str = "a
     return result
 
 
+def is_result(value: Any) -> bool:
+    return not isinstance(value, Exception)
+
+
 def changed(arguments: Arguments, change: Callable[[pl.DataFrame], Any]) -> Arguments:
     """Return arguments in which each table is changed."""
     return {
@@ -66,9 +70,8 @@ def changed(arguments: Arguments, change: Callable[[pl.DataFrame], Any]) -> Argu
     }
 
 
-def is_readable(error: Exception) -> bool:
-    """Return whether a terminal can show a message, and it names no internal columns."""
-    return str(error).isprintable() and "polars_rank:" not in str(error)
+#: What no message has: characters that no terminal shows, and names of internal columns.
+UNREADABLE = re.compile("[\0\ud800-\udfff]|polars_rank:")
 
 
 def wrong_values(name: str, function: Callable[..., Any], arguments: Arguments) -> Problems:
@@ -85,12 +88,11 @@ def wrong_values(name: str, function: Callable[..., Any], arguments: Arguments) 
             problem = ""
             result = outcome(function, {**arguments, parameter: value})
             if isinstance(result, pr.errors.RankError):
-                names_it = any(re.search(rf"`{each}[`\[]", str(result)) for each in named)
-                names_file = isinstance(result, pr.errors.SourceError) and repr(value) in str(
-                    result
-                )
-                if not (names_it or names_file):
-                    problem = str(result)
+                text = str(result)
+                names_it = any(re.search(rf"`{each}[`\[]", text) for each in named)
+                names_file = isinstance(result, pr.errors.SourceError) and repr(value) in text
+                if not (names_it or names_file) or UNREADABLE.search(text):
+                    problem = text
             elif label not in valid:
                 problem = f"{result!r}"
             elif not same(result, outcome(function, arguments)):
@@ -164,7 +166,7 @@ def a_column_twice(name: str, function: Callable[..., Any], arguments: Arguments
         lazily = outcome(function, changed(twice, pl.DataFrame.lazy))
         is_ours = isinstance(result, pr.errors.RankError)
         text = str(result)
-        if type(result) is not type(lazily) or (isinstance(result, Exception) and not is_ours):
+        if type(result) is not type(lazily) or not (is_ours or is_result(result)):
             yield f"{one}={column!r}, {other}: {result!r}; lazily {lazily!r}"
         if is_ours and ((f"`{one}`" in text and f"`{other}`" in text) or "has the name of" in text):
             continue
@@ -219,13 +221,14 @@ def lazy_tables(name: str, function: Callable[..., Any], arguments: Arguments) -
     if isinstance(plan, pl.LazyFrame) and reads:
         yield "reads rows while it builds a plan"
     for table, engine in ((pl.DataFrame.lazy, "in-memory"), (source, "streaming")):
-        if not same(found := outcome(function, changed(arguments, table), engine), expected):
+        found = outcome(function, changed(arguments, table), engine)
+        if not (is_result(expected) and same(found, expected)):
             yield f"lazily, {engine}: {found!r}; of tables in memory {expected!r}"
     if not all(
         same(value, given[key]) for key, value in arguments.items() if value is not given[key]
     ):
         yield "changes its arguments"
-    for number, column in enumerate({*columns_of(name, function).values()}):
+    for number, column in enumerate(dict.fromkeys(columns_of(name, function).values())):
         for change in ("null", ("text", "NaN")[number % 2])[: 1 if name in LONG else 2]:
 
             def broken(table: pl.DataFrame) -> pl.DataFrame:
@@ -235,8 +238,8 @@ def lazy_tables(name: str, function: Callable[..., Any], arguments: Arguments) -
             bad = changed(arguments, broken)
             expected = outcome(function, bad)
             found = outcome(function, changed(bad, pl.DataFrame.lazy), "streaming")
-            is_error = isinstance(expected, pr.errors.RankError)
-            if not (is_error and type(found) is type(expected)) and not same(found, expected):
+            is_right = isinstance(expected, pr.errors.RankError) and type(found) is type(expected)
+            if not (is_right or (is_result(expected) and same(found, expected))):
                 yield f"{column} {change}: lazily {found!r}; of tables in memory {expected!r}"
 
 
@@ -247,7 +250,7 @@ REFUSED = "rename (it|them)|Polars reads as a pattern|has the name of|is used fo
 #: Functions that take longer than others.
 LONG = ("compare", "judges.system_agreement", "diagnostics.robustness", "tune_fusion")
 #: Functions that meet errors of Python or Polars for the reserved name.
-UNREADABLE = ("diagnostics.robustness", "plot.differences", "plot.distribution", "rank")
+NOT_RESERVED = ("diagnostics.robustness", "plot.differences", "plot.distribution", "rank")
 
 
 def names_of_columns(name: str, function: Callable[..., Any], arguments: Arguments) -> Problems:
@@ -272,14 +275,13 @@ def names_of_columns(name: str, function: Callable[..., Any], arguments: Argumen
             is_ours = isinstance(result, pr.errors.RankError)
             if is_ours and (new == RESERVED or re.search(REFUSED, str(result))):
                 continue
-            if new == RESERVED and name in UNREADABLE:
+            if new == RESERVED and name in NOT_RESERVED:
                 continue
             if isinstance(result, pl.DataFrame) and isinstance(expected, pl.DataFrame):
                 texts = pl.col(pl.String).replace(new, column)
                 is_same = same(by_place(result.with_columns(texts)), by_place(expected))
-            else:
-                is_failure = isinstance(result, Exception)  # charts have the names in titles
-                is_same = type(result) is type(expected) and (is_ours or not is_failure)
+            else:  # charts have the names in titles
+                is_same = type(result) is type(expected) and (is_ours or is_result(result))
             if new == PATTERN or not is_same:
                 yield f"{parameter}={new!r}: {result!r}; of another name {expected!r}"
 

@@ -22,9 +22,6 @@ from polars_rank.trec import write_qrels, write_run
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
 
-REAL = Path(__file__).parents[2] / "shared" / "data" / "trec"
-real = pytest.mark.skipif(not REAL.is_dir(), reason="needs the real data of the developers")
-
 
 def rows(frame: pl.LazyFrame) -> list[tuple[Any, ...]]:
     table = frame.collect(engine="in-memory")
@@ -174,54 +171,34 @@ def test_a_long_run(file: Path) -> None:
     rejected(lambda: pr.evaluate(log, "rr", by="run"), SourceError, said)
 
 
-def negative_files(folder: Path, seed: int) -> tuple[Path, Path, dict[str, dict[str, int]]]:
-    """Write a run without ties, and judgments with -1 and -2, also of documents not in the run."""
-    draw = random.Random(seed)
-    judged = {
-        query: {f"d{i}": draw.choice([-2, -1, -1, 0, 0, 1, 2]) for i in draw.sample(range(30), 20)}
-        for query in "abcdef"
-    }
-    for labels in judged.values():
-        labels["d0"] = 1  # 0 in trec_eval if no document is relevant
-    lines = [
-        f"{query} Q0 d{i} 0 {score} x\n"
-        for query in judged
-        for score, i in enumerate(draw.sample(range(30), 15))
-    ]
-    (folder / "run").write_text("".join(lines), "utf-8")
-    (folder / "qrels").write_text(
-        "".join(
-            f"{q} 0 {d} {label}\n" for q, labels in judged.items() for d, label in labels.items()
-        ),
-        "utf-8",
-    )
-    return folder / "run", folder / "qrels", judged
-
-
 BY_TREC_EVAL = ["ndcg", "ndcg_cut_5", "bpref", "map", "num_nonrel_judged_ret", "num_rel"]
 
 
 def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path) -> None:
+    """A run without ties, and judgments with -1 and -2, also of documents not in the run."""
     pytrec_eval = needs.package("pytrec_eval", "test")
-    run, qrels, judged = negative_files(tmp_path, 1)
-    scores: dict[str, dict[str, float]] = {query: {} for query in judged}
-    for query, _, doc, _, score, _ in map(str.split, run.read_text("utf-8").splitlines()):
-        scores[query][doc] = float(score)
+    draw, run, qrels = random.Random(1), tmp_path / "run", tmp_path / "qrels"
+    judged, scores = {}, {}
+    for query in "abcdef":
+        labels = {
+            f"d{i}": draw.choice([-2, -1, -1, 0, 0, 1, 2]) for i in draw.sample(range(30), 20)
+        }
+        judged[query] = labels | {"d0": 1}  # 0 in trec_eval if no document is relevant
+        found = enumerate(draw.sample(range(30), 15))
+        scores[query] = {f"d{i}": float(score) for score, i in found}
+    lines = [f"{q} Q0 {d} 0 {score} x\n" for q, docs in scores.items() for d, score in docs.items()]
+    run.write_text("".join(lines), "utf-8")
+    lines = [f"{q} 0 {d} {label}\n" for q, docs in judged.items() for d, label in docs.items()]
+    qrels.write_text("".join(lines), "utf-8")
     names = {"ndcg", "ndcg_cut.5", "bpref", "map", "num_nonrel_judged_ret", "num_rel", "infAP"}
     theirs = pytrec_eval.RelevanceEvaluator(judged, names).evaluate(scores)
-    log = pr.join_judgments(scan_run(run), scan_judgments(qrels))
-    for row in pr.per_query(log, BY_TREC_EVAL, run=None).collect().iter_rows(named=True):
-        for name in BY_TREC_EVAL:
-            assert row[name] == pytest.approx(theirs[row["query"]][name]), name
-    # Inferred AP distinguishes documents in the pool from documents outside it.
-    kept = pr.join_judgments(scan_run(run), scan_judgments(qrels, negative="keep"))
-    for row in (
-        pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.conventions.TREC_EVAL, run=None)
-        .collect()
-        .rows()
-    ):
-        expected = theirs[row[0]]
-        assert row[-2:] == pytest.approx((expected["infAP"], expected["ndcg"]))
+    for negative, metrics in (("unjudged", BY_TREC_EVAL), ("keep", ["infAP", "ndcg"])):
+        # Inferred AP distinguishes documents in the pool from documents outside it.
+        log = pr.join_judgments(scan_run(run), scan_judgments(qrels, negative=negative))
+        options = {"conventions": pr.conventions.TREC_EVAL} if negative == "keep" else {}
+        for row in pr.per_query(log, metrics, run=None, **options).collect().iter_rows(named=True):
+            expected = {name: pytest.approx(theirs[row["query"]][name]) for name in metrics}
+            assert {name: row[name] for name in metrics} == expected
 
 
 def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
@@ -366,17 +343,3 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
     with pytest.raises(BaseException):  # noqa: B017, PT011  (Polars may wrap it)
         write_run(LOG.lazy().map_batches(fail), file)
     assert list(file.parent.iterdir()) == []
-
-
-@real
-def test_real_files(tmp_path: Path) -> None:
-    run, judgments = scan_run(REAL / "results.test"), scan_judgments(REAL / "qrels.test")
-    lines = (REAL / "results.test").read_text("utf-8").splitlines()
-    plain = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, lines)]
-    assert rows(run) == plain
-    lines = (REAL / "qrels.test").read_text("utf-8").splitlines()
-    assert rows(judgments) == [(f[0], f[2], int(f[3])) for f in map(str.split, lines)]
-    write_run(run, tmp_path / "run")
-    write_qrels(judgments, tmp_path / "qrels")
-    assert_frame_equal(scan_run(tmp_path / "run"), run, check_row_order=False)
-    assert_frame_equal(scan_judgments(tmp_path / "qrels"), judgments, check_row_order=False)
