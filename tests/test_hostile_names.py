@@ -122,6 +122,9 @@ def files(folder: Path) -> str:
     (suite,) = ET.fromstring(junit)
     assert len({case.get("name") for case in suite.iter("testcase")}) == verdicts.height
     check_markdown(markdown, verdicts.height)
+    one = pr.summarize(values().group_by("run").first(), "rr")
+    pr.stats.write_junit(pr.check(one, rules[:1], on_fail="return"), folder / "b.xml")
+    assert "no interval (1 query)" in (folder / "b.xml").read_text("utf-8")
     return markdown + re.sub(r'name="[^"]*"', "", junit)
 
 

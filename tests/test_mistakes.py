@@ -25,6 +25,8 @@ OF_LISTS = VALUES.with_columns(run=pl.concat_list("run"))
 FALSELY_SORTED = ONE.reverse().lazy().set_sorted("query")
 #: An own expression of text, which has no mean.
 TEXT = ["rr", pl.col("country").max()]
+#: The column that numbers the rankings of a scan.
+RANKING = "polars_rank:ranking(query)"
 BANDS = partial(pr.diagnostics.tie_bands, metrics="rr")
 
 Rows = list[tuple[Callable[[], Any], str]]
@@ -133,6 +135,11 @@ SCHEMAS: Rows = [
         (lambda call=call: call(ONE.with_columns(pl.lit(1).alias("polars_rank:rows"))), "reserved")
         for call in (partial(pr.evaluate, metrics="rr"), BANDS, pr.rank)
     ),
+    *(
+        (lambda call=call: call(ONE.with_columns(pl.lit(1).alias(RANKING))), "reserved; rename")
+        for call in (partial(pr.evaluate, metrics="rr"), BANDS)
+    ),
+    (lambda: pr.summarize(VALUES.with_columns(pl.lit(1).alias("polars_rank:x"))), "reserved"),
     *(
         (lambda call=call, table=table: call(table, metrics=TEXT), "must be numeric.*String")
         for call in (pr.evaluate, pr.diagnostics.tie_bands)
