@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import polars as pl
 import polars_rank as pr
@@ -53,11 +51,3 @@ def test_errors_survive_pickling() -> None:
             if isinstance(error, pr.errors.DataError):
                 assert repr(again.findings) == repr(error.findings)
                 assert str(again.explained()) == str(error)
-
-
-def test_a_gate_fails_in_a_process_pool() -> None:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        future = pool.submit(pr.check, SUMMARY, ["rr > 0.9"])
-        with pytest.raises(pr.errors.GateFailed) as caught:
-            future.result()
-    assert caught.value.verdicts["verdict"].to_list() == ["fail"]

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import combinations, count
+from itertools import combinations
 from typing import Any
 
 import calls

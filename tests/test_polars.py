@@ -9,38 +9,10 @@ import polars_rank as pr
 
 # What no public function shows: plans and expressions inside Polars.
 import polars_rank._polars as ours
-import pytest
 from polars.io.plugins import register_io_source
 
 KEYS = pl.DataFrame({"run": ["a", "b", None], "query": [1, 1, 2]})
 SCHEMA = pl.Schema({"query": pl.Int64})
-
-
-def test_parts_of_expressions() -> None:
-    """Polars evaluates the inner expression of a subclass of Expr, and shows its inputs."""
-    same = pl.Expr._from_pyexpr(ours.inner(pl.col("a") + 1))
-    assert same.meta.eq(pl.col("a") + 1)
-    assert pl.select(pl.lit(2).alias("a")).select(same).item() == 3
-    first, second = pl.col("a").sum(), pl.col("b")
-    found = ours.inputs(first / second)
-    assert len(found) == 2 and ours.inputs(pl.col("a")) == []
-    assert all(any(each.meta.eq(part) for each in found) for part in (first, second))
-    relevant = pl.col("label") >= 1
-    assert not ours.reads_column(relevant.sum(), "label", besides=relevant)
-    assert ours.reads_column(relevant.sum() + pl.col("label").max(), "label", besides=relevant)
-    assert not ours.reads_column(pl.col("labels").sum(), "label", besides=relevant)
-
-
-def test_without_expression() -> None:
-    def fail(_: pl.Series) -> pl.Series:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="expression") as error:
-        pl.LazyFrame({"a": [1]}).select(pl.col("a").implode().map_batches(fail, pl.Int64)).collect(
-            engine="in-memory"
-        )
-    assert ours.without_expression(str(error.value)) == "no"
-    assert ours.without_expression("no") == "no"
 
 
 def source(name: str) -> pl.LazyFrame:
@@ -50,13 +22,6 @@ def source(name: str) -> pl.LazyFrame:
         yield pl.DataFrame({"query": [1]}, SCHEMA)
 
     return register_io_source(read, schema=SCHEMA, explain_name=name)
-
-
-def test_is_sorted_by() -> None:
-    table = KEYS.lazy()
-    assert not ours.is_sorted_by(table, ["run", "query"])
-    assert ours.is_sorted_by(table.set_sorted(["run", "query"]), ["run", "query"])
-    assert not ours.is_sorted_by(table.set_sorted("query"), ["run"])
 
 
 def test_keeps_all_rows(tmp_path: Path) -> None:
@@ -93,13 +58,6 @@ def test_key_hash() -> None:
     renamed = KEYS.select("query", system="run")
     other = renamed.select(ours.key_hash({"run": "system", "query": "query"}))
     assert other.to_series().to_list() == found["hash"].to_list()
-
-
-def test_run_number() -> None:
-    plan = pl.LazyFrame({"a": range(300_000)}).with_columns(run=ours.run_number()).select("run")
-    for engine in ("in-memory", "streaming"):
-        numbers = [plan.collect(engine=engine)["run"].unique().to_list() for _ in range(2)]
-        assert [len(each) for each in numbers] == [1, 1] and numbers[0] != numbers[1]
 
 
 def test_source_of_rows() -> None:

@@ -228,26 +228,3 @@ def test_joins_of_judgments(spark: Any) -> None:
     )
     whole = pr.evaluate(pr.join_judgments(run, judgments), FEW, by="run")
     same(whole, pr.evaluate(there, FEW, by="run"))
-
-
-@pytest.mark.filterwarnings("ignore:Deprecated in 3.0.0")
-def test_agrees_with_ranking_metrics_where_it_defines_alike(spark: Any) -> None:
-    """What differs: its NDCG has no ideal order of grades, its MAP at k divides by min(R, k) only
-    where lists are cut, it has no reciprocal rank, and lists without a relevant document count
-    as 0 in all of its means.
-    """
-    from pyspark.mllib.evaluation import RankingMetrics
-
-    rows = LOG.filter(run="bm25").drop_nulls("score")
-    ranked = pr.rank(rows).sort("query", "rank")
-    lists = ranked.group_by("query").agg("doc", relevant=pl.col("doc").filter("relevant"))
-    pairs = [(docs, found) for _, docs, found in lists.rows()]
-    peer = RankingMetrics(spark.sparkContext.parallelize(pairs))
-    asked = ["p@3", "p@10", "recall@3", "ap", "ndcg@3"]
-    binary = rows.with_columns(label=(pl.col("label").fill_null(0) >= 1).cast(pl.Int64))
-    (found,) = pr.evaluate(on_spark(spark, binary, 3), asked).collect()
-    assert found["p@3"] == pytest.approx(peer.precisionAt(3), abs=1e-12)
-    assert found["p@10"] == pytest.approx(peer.precisionAt(10), abs=1e-12)
-    assert found["recall@3"] == pytest.approx(peer.recallAt(3), abs=1e-12)
-    assert found["ap"] == pytest.approx(peer.meanAveragePrecision, abs=1e-12)
-    assert found["ndcg@3"] == pytest.approx(peer.ndcgAt(3), abs=1e-12)

@@ -49,16 +49,6 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
     assert jobs(spark, plan) == 0
 
 
-def test_what_is_read_is_no_more_than_what_is_needed(spark: Any, tmp_path: Any) -> None:
-    LOG.write_parquet(tmp_path / "log.parquet")
-    rows = spark.read.parquet(str(tmp_path / "log.parquet"))
-    plan = plan_of(pr.evaluate(rows, "ap", query=["query", "run"]))
-    (schema,) = {line for line in plan.splitlines() if "ReadSchema" in line}
-    assert "label" in schema
-    assert "country" not in schema.partition("ReadSchema")[2]
-    assert "traffic" not in schema.partition("ReadSchema")[2]
-
-
 def test_a_table_bucketed_by_query_has_the_same_results(spark: Any) -> None:
     rows = on_spark(spark, LOG)
     rows.write.bucketBy(4, "query").sortBy("query").mode("overwrite").saveAsTable("bucketed")
