@@ -291,35 +291,6 @@ def test_two_threads_write_one_file(tmp_path: Path, overwrite: bool) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_two_processes_write_one_output(tmp_path: Path) -> None:
-    log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
-    frame = a_log(300)
-    frame.write_parquet(log)
-    code = """
-import sys
-from polars_rank.io.outputs import new_file
-with new_file(sys.argv[1]) as part:
-    part.write_text("late")
-    print("written", flush=True)
-    input()
-"""
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(output)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    assert other.stdout is not None
-    assert other.stdout.readline() == "written\n"
-    assert run("per-query", log, "-m", "ap rr", "-o", output).exit_code == 0
-    _, err = other.communicate("\n")
-    assert other.returncode == 1
-    assert "already exists" in err
-    assert_frame_equal(pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]))
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "log.parquet"]
-
-
 @posix
 def test_run_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"

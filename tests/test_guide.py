@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 import shlex
@@ -117,15 +116,11 @@ def write_results() -> None:
     names = {"query": pl.format("q{}", "query"), "doc": pl.format("d{}", "doc")}
     log = log.sort("query", "score", descending=[False, True]).with_columns(**names)
     relevant = pl.col("doc").filter(pl.col("label") >= 2).unique(maintain_order=True)
-    _write("golden", log.group_by("query", maintain_order=True).agg(relevant=relevant))
+    log.group_by("query", maintain_order=True).agg(relevant=relevant).write_ndjson("golden.jsonl")
     for run in ("old", "new"):
         found = log.filter(pl.col("score").is_not_null(), run=run)
-        _write(run, found.group_by("query", maintain_order=True).agg(results="doc"))
-
-
-def _write(name: str, table: pl.DataFrame) -> None:
-    text = "".join(json.dumps(row) + "\n" for row in table.iter_rows(named=True))
-    Path(f"{name}.jsonl").write_text(text, "utf-8")
+        results = found.group_by("query", maintain_order=True).agg(results="doc")
+        results.write_ndjson(f"{run}.jsonl")
 
 
 def ran(title: str) -> str:
