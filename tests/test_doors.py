@@ -15,7 +15,6 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from plans import holding_nodes
 from polars.testing import assert_frame_equal
 
 # The prefix of internal columns, and which metrics there are.
@@ -207,17 +206,6 @@ def test_runs_with_different_documents_are_reported() -> None:
             assert function(named, by=name).collect().height
         for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed")):
             assert function(other).collect().height
-
-
-def test_a_warning_about_systems_holds_no_rows(tmp_path: Path) -> None:
-    log = pl.DataFrame({
-        "query": [1, 1, 2], "system": ["A", "A", "B"], "doc": [1, 2, 3],
-        "score": [1.0, 0.5, 1.0], "label": 1,
-    })  # fmt: skip
-    log.write_parquet(tmp_path / "log.parquet")
-    scanned = pr.scan_log(tmp_path / "log.parquet")
-    for function in (pr.evaluate, pr.per_query):
-        assert not holding_nodes(function(scanned, "rr"))
 
 
 def test_columns_that_are_kept() -> None:

@@ -108,6 +108,7 @@ def test_errors() -> None:
         (lambda: pr.training.xgboost("ndgc@10"), "ndgc"),
         (lambda: pr.training.catboost("ndcg", SIZES, conventions="lightgmb"), "LightGBM"),
         (lambda: pr.training.Accumulator("recall(depth=3)"), "depth"),  # before the training
+        (lambda: pr.training.Accumulator("rr", ties="no"), "ties"),
         (
             lambda: of_catboost.evaluate([SCORES, SCORES], LABELS, None),
             "predicts 2 values for each",
@@ -153,6 +154,7 @@ def test_sizes_of_groups_that_are_invalid() -> None:
     with pytest.raises(ArgumentError, match="groups have 2,147,483,648 documents"):
         pr.training.xgboost("mrr")(scores, data)
     assert _of_catboost([-1, -1, 4], scores, labels) == (0.75, 1.0)  # ids
+    assert _of_catboost([0, 3], scores, labels) == (0.5, 1.0)
 
 
 def test_metrics_are_pickled() -> None:
