@@ -264,8 +264,7 @@ def names_of_columns(name: str, function: Callable[..., Any], arguments: Argumen
         # Other parameters that name the column because of their default.
         given = {key: arguments.get(key, parameters_of(function)[key].default) for key in columns}
         others = [key for key, each in given.items() if isinstance(each, str) and each == column]
-        expected = outcome(function, {**arguments, parameter: column})
-        for new in (PATTERN, RESERVED, *(() if name in LONG else (next(names), next(names)))):
+        for new in (PATTERN, RESERVED, *([] if name in LONG else [next(names)])):
 
             def renamed(table: pl.DataFrame) -> pl.DataFrame:
                 return table.rename({column: new}, strict=False)
@@ -277,6 +276,7 @@ def names_of_columns(name: str, function: Callable[..., Any], arguments: Argumen
                 continue
             if new == RESERVED and name in NOT_RESERVED:
                 continue
+            expected = outcome(function, {**arguments, parameter: column})
             if isinstance(result, pl.DataFrame) and isinstance(expected, pl.DataFrame):
                 texts = pl.col(pl.String).replace(new, column)
                 is_same = same(by_place(result.with_columns(texts)), by_place(expected))
