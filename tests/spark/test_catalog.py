@@ -9,7 +9,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from spark.logs import log, on_spark, same
+from spark.logs import fetched, log, on_spark, same
 
 LOG = log().select("run", "query", "doc", "score", "label", "traffic")
 #: A third of the documents are in the long tail; a few documents are not in the catalog.
@@ -32,6 +32,15 @@ FUNCTIONS: list[tuple[Callable[[Any], Any], list[str]]] = [
         ["run", "query", "doc"],
     ),
 ]
+
+
+def test_polars_has_the_cores_of_the_task(spark: Any) -> None:
+    """Here because workers are reused, and a later test imports Polars in them by itself."""
+    threads = pl.col("rank").map_batches(
+        lambda _: float(pl.thread_pool_size()), returns_scalar=True, return_dtype=pl.Float64
+    )
+    found = fetched(pr.per_query(on_spark(spark, LOG), threads.alias("threads"), by="run"))
+    assert found["threads"].unique().to_list() == [1.0]
 
 
 def test_functions(spark: Any) -> None:

@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 # How rows are packed for Spark's shuffle.
 from polars_rank.spark import query_chunks
-from spark.logs import fetched, log, on_spark, same
+from spark.logs import log, on_spark, same
 
 pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
 
@@ -57,14 +57,6 @@ def test_a_table_bucketed_by_query_has_the_same_results(spark: Any) -> None:
     same(pr.per_query(LOG, "ap", by="run"), lists, ["run", "query"])
     several = pr.evaluate(spark.table("bucketed"), "ap", query=["run", "query"])
     same(pr.evaluate(LOG, "ap", query=["run", "query"]), several)
-
-
-def test_polars_has_the_cores_of_the_task(spark: Any) -> None:
-    threads = pl.col("rank").map_batches(
-        lambda _: float(pl.thread_pool_size()), returns_scalar=True, return_dtype=pl.Float64
-    )
-    found = fetched(pr.per_query(on_spark(spark, LOG), threads.alias("threads"), by="run"))
-    assert found["threads"].unique().to_list() == [1.0]
 
 
 def batches_of(rows: pl.DataFrame, size: int = 7) -> list[Any]:
