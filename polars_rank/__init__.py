@@ -59,7 +59,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from polars_rank.frames.engines import ENGINES, Engine
+from polars_rank.frames.engines import ENGINES
 
 __version__ = "0.1.0"
 
@@ -96,10 +96,6 @@ def _advice(name: str) -> str:
         return ""
     if name in import_module("polars_rank.metrics").__all__:
         return f"use pr.metrics.{name}"
-    if name in ("merge", "moments"):
-        return (
-            'keep the per-query values of each day in Parquet, and compare them with cluster="day"'
-        )
     if instead := import_module("polars_rank.metrics.names").instead(name):
         return str(instead)
     modules = [each for each in _SUBMODULES if name in dir(import_module(f"polars_rank.{each}"))]
@@ -116,6 +112,6 @@ def _ranking(frame: Any) -> Any:
     return import_module("polars_rank.namespace").Ranking(frame)
 
 
-ENGINES["pyspark.sql"] = lambda: cast("Engine", import_module("polars_rank.spark"))
+ENGINES["pyspark.sql"] = lambda: import_module("polars_rank.spark")
 pl.api.register_dataframe_namespace("ranking")(cast("type[Any]", _ranking))
 pl.api.register_lazyframe_namespace("ranking")(cast("type[Any]", _ranking))

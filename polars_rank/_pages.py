@@ -1,4 +1,4 @@
-"""Pages: a title, notes and tables, as plain text, Markdown, HTML, JSON and JUnit XML.
+"""Pages: a title, notes and tables, as plain text, Markdown, JSON and JUnit XML.
 
 Names of runs and queries are texts of users, which each format escapes in one place.
 """
@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
@@ -37,7 +36,6 @@ _DECIMALS, _MOST_DECIMALS = 4, 9
 _SMALLEST_P = 0.001
 #: Texts of cells that are aligned as numbers.
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?|")
-_ALIGNED = ' style="text-align:right"'
 
 
 def width(text: str) -> int:
@@ -190,19 +188,6 @@ class PageTable:
         rows = "\n".join(f"| {' | '.join(line)} |" for line in (*lines[:1], marks, *lines[1:]))
         return "\n\n".join(filter(None, [rows, _texts.markdown(self.below)]))
 
-    def html(self) -> str:
-        """Return the table in HTML."""
-        columns = self.cells()
-        styles = [_ALIGNED * each.is_number for each in columns]
-        lines = []
-        for place, cells in enumerate(zip(*([*c.heads, *c.cells] for c in columns), strict=True)):
-            tag = "td" if place else "th"
-            parts = zip(styles, map(escape, cells), strict=True)
-            lines.append("".join(f"<{tag}{style}>{cell}</{tag}>" for style, cell in parts))
-        rows = "".join(f"<tr>{line}</tr>" for line in lines)
-        below = f"<p>{escape(visible(self.below))}</p>" * bool(self.below)
-        return f"<table><caption>{escape(visible(self.caption))}</caption>{rows}</table>{below}"
-
     def _fitting(
         self, columns: Sequence[_Cells], most: int | None
     ) -> tuple[list[_Cells], list[int]]:
@@ -252,7 +237,7 @@ class Page:
     #: What Markdown has before the title; and one line that names what failed. Default: the title.
     about: str = ""
     summary: str = ""
-    #: What Markdown and HTML have in addition, because it was warned of.
+    #: What Markdown has in addition, because it was warned of.
     warnings: Sequence[str] = ()
     #: The fields of JSON, whose tables are lists of rows.
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -268,11 +253,12 @@ class Page:
         return "\n\n".join(filter(None, map("\n".join, parts)))
 
     def markdown(self) -> str:
-        """Return Markdown for a pull request."""
+        """Return Markdown for a pull request or a notebook."""
         text = _texts.markdown
         title = ": ".join(filter(None, [self.about, self.title]))
         parts = [f"### {text(title)}"] * bool(title)
-        parts.append("\n".join(f"- {text(each.removeprefix('- '))}" for each in self._notes()))
+        notes = [*self.notes, *(f"Warning: {each}" for each in self.warnings)]
+        parts.append("\n".join(f"- {text(each.removeprefix('- '))}" for each in notes))
         for each in self.tables:
             parts += [f"**{text(each.caption)}**"] * bool(each.caption)
             parts.append(each.markdown())
@@ -280,16 +266,6 @@ class Page:
             summary = f"<details><summary>{text(each.caption)}</summary>"
             parts += [summary, each.markdown(), "</details>"]
         return "\n\n".join(filter(None, parts)) + "\n"
-
-    def html(self) -> str:
-        """Return HTML for a notebook."""
-        notes = (visible(each).removeprefix("- ") for each in self._notes())
-        lines = "".join(f"<li>{escape(each)}</li>" for each in notes)
-        title = f"<p><b>{escape(visible(self.title))}</b></p>"
-        return f"{title}<ul>{lines}</ul>" + "".join(each.html() for each in self.tables)
-
-    def _notes(self) -> list[str]:
-        return [*self.notes, *(f"Warning: {each}" for each in self.warnings)]
 
     def json(self) -> str:
         """Return exact values as JSON; numbers that are not finite are null."""
@@ -337,8 +313,8 @@ class Paged:
     def __repr__(self) -> str:
         return self.page.summary or self.page.title
 
-    def _repr_html_(self) -> str:
-        return self.page.html()
+    def _repr_markdown_(self) -> str:
+        return self.page.markdown()
 
 
 def shown(value: Any, form: str = "number") -> str:

@@ -145,7 +145,8 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> Any:
                 for key in keys
             )
         else:
-            keeps = kind in _ROW_SUBSETS or (
+            # Rows of the input, with all columns that are not dropped.
+            keeps = kind in {"Filter", "Slice", "SimpleProjection"} or (
                 kind == "MapFunction" and node.function[0] == "hint_sorted"
             )
         if not keeps:
@@ -157,10 +158,6 @@ def frame_of(plan: pl.LazyFrame, keys: Sequence[str]) -> pl.DataFrame | None:
     """Return the DataFrame that has the rows and keys of a plan, as `source_of_rows` finds it."""
     source = source_of_rows(plan, keys)
     return pl.DataFrame._from_pydf(source.df) if _kind(source) == "DataFrameScan" else None
-
-
-#: Nodes whose rows are rows of their input, with all columns that are not dropped.
-_ROW_SUBSETS = {"Filter", "Slice", "SimpleProjection"}
 
 
 def _kind(node: object) -> str:

@@ -143,7 +143,8 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
     for index, check in enumerate(rows):
         count = counts.item(0, str(index))
         if count:
-            example = first_row(log.filter(check.condition))
+            first = log.filter(check.condition).head(1).collect(engine="streaming")
+            example = first.select(pl.exclude(f"^{OWN}.*$")).row(0, named=True)
             failures.append(Finding(check.message, count, example, counts.item(0, total)))
     others = [check.count_failures(log) for check in checks if check.count_failures is not None]
     return [*failures, *(finding for finding in others if finding is not None)]
@@ -171,12 +172,6 @@ def with_check(
 
     nothing = facts.map_batches(checked, schema=schema, streamable=True)
     return pl.concat([results, nothing] if last else [nothing, results], parallel=not last)
-
-
-def first_row(log: pl.LazyFrame) -> dict[str, Any]:
-    """Return the first row, without internal columns."""
-    row = log.head(1).collect(engine="streaming").row(0, named=True)
-    return {name: value for name, value in row.items() if not name.startswith(OWN)}
 
 
 def refuse(rows: pl.DataFrame, invalid: pl.Expr, problem: str, remedy: str) -> None:

@@ -43,11 +43,6 @@ _COUNTS = ("impressions", "clicks")
 _END, _RATE, _ROW = (OWN + name for name in ("end", "rate", "row"))
 _DOC, _PLACE, _CLICK, _TIME = (pl.col(OWN + name) for name in ("doc", "place", "click", "time"))
 _REMEDY = "; name all columns that identify a ranking with query=[...]"
-#: Flags of rankings with duplicates → error messages.
-_DUPLICATES = {
-    OWN + "duplicate position": "duplicate positions in a ranking" + _REMEDY,
-    OWN + "duplicate doc": "duplicate documents in a ranking" + _REMEDY + ", or drop one",
-}
 
 
 @framed
@@ -226,13 +221,17 @@ def _of_events(
     steps, schema = _sorted_grades(grades, are_keys=False), schema_of(log)
     names = pl.Series([*grades]).dtype
     Columns.find(schema, {"grades": [*grades]} if event is None else {"event": event})
+    if event is not None and common_type(names, schema[event]) is None:
+        raise SchemaError(
+            f"column {event!r} (`event`) must have the type of the keys of `grades`, {names}; "
+            f"found {schema[event]}; omit `event` if each event has its own column"
+        )
 
     def happened(name: str) -> pl.Expr:
-        if event is None:
-            check_type("grades", name, schema[name], "number")
-            return _numbers(name, negative("grades", name)) > 0
-        cast = partial(_cast, event, names)
-        return pl.col(event).map_batches(cast, return_dtype=names, is_elementwise=True) == name
+        if event is not None:
+            return pl.col(event).cast(names) == name
+        check_type("grades", name, schema[name], "number")
+        return _numbers(name, negative("grades", name)) > 0
 
     by_grade = sorted(grades, key=lambda name: grades[name])
     label = _highest((grades[name], happened(name)) for name in by_grade)
@@ -284,17 +283,15 @@ def _with_end(log: pl.LazyFrame, columns: Columns, time: str | None = None) -> p
         OWN + "time": pl.col(moment),
     }
     latest = _CLICK & (_TIME.filter(_CLICK).max() == _TIME)
-    shown = [each.filter(_PLACE.is_not_null()) for each in (_PLACE, _DOC)]
-    duplicates = [
-        (each.n_unique() < each.len()).alias(name)
-        for each, name in zip(shown, _DUPLICATES, strict=True)
-    ]
-    values = [_PLACE.filter(latest).max().alias(_END), *duplicates]
-    rankings, keys = per_ranking(log, columns, rows, values, _checks(columns))
-    problems = {problem: pl.col(name) for name, problem in _DUPLICATES.items()}
-    checks = checks_of("ranking", problems)
-    flagged = rankings.with_columns(failed(checks, "ranking"))
-    ends = raise_failed(flagged, checks, keys=keys.names).select(*keys.named, _END)
+    places, docs = (each.filter(_PLACE.is_not_null()) for each in (_PLACE, _DOC))
+    duplicates = {
+        f"duplicate positions in a ranking{_REMEDY}": places.n_unique() < places.len(),
+        f"duplicate documents in a ranking{_REMEDY}, or drop one": docs.n_unique() < docs.len(),
+    }
+    checks = [*_checks(columns), *checks_of("ranking", duplicates)]
+    values = [_PLACE.filter(latest).max().alias(_END)]
+    rankings, keys = per_ranking(log, columns, rows, values, checks)
+    ends = rankings.select(*keys.named, _END)
     return log.join(ends, on=[*keys.names], how="left", maintain_order="left")
 
 
@@ -337,16 +334,6 @@ def _checked(column: str, problems: Mapping[str, pl.Expr], values: pl.Series) ->
                 f"{problem} ({len(invalid):,} of {rows} checked; e.g. {invalid.min()!r})"
             )
     return values.cast(pl.Float64).fill_nan(None)
-
-
-def _cast(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
-    """Cast events to the type of the names; raise `SchemaError` if the types do not match."""
-    if common_type(names, values.dtype) is None:
-        raise SchemaError(
-            f"column {event!r} (`event`) must have the type of the keys of `grades`, {names}; "
-            f"found {values.dtype}; omit `event` if each event has its own column"
-        )
-    return values.cast(names)
 
 
 def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:

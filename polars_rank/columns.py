@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
@@ -327,9 +327,9 @@ def check_single(
     for name in on:
         _check_column(parameter, parameter, name, schema, "")
     lower = [name for name, each in zip(on, given, strict=True) if name != each]
-    new, (role, named) = {}, (RUN, RUN) if parameter == "score" else ("judge", judge_parameter)
-    for key, name in ((named, role), (parameter, parameter)):
-        new[key] = next(each for n in count() if (each := name + "_" * n) not in schema)
+    role, named = (RUN, RUN) if parameter == "score" else ("judge", judge_parameter)
+    roles = {named: role, parameter: parameter}
+    new = {key: name + "_" * (name in schema) for key, name in roles.items()}
     raise ArgumentError(
         f"must be a single column; found {[*given]}. Unpivot the table: "
         f"log{f'.with_columns(pl.col({lower}) * -1.0)' if lower else ''}.unpivot({on}, "

@@ -14,6 +14,7 @@ from polars_rank.errors import ArgumentError, hint, short, warn
 from polars_rank.frames.plans import IMMUTABLE
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import (
+    FILLED,
     REGISTER,
     Aggregate,
     Metric,
@@ -21,7 +22,8 @@ from polars_rank.metrics.metric import (
     checked_parameter,
     parameters_of,
 )
-from polars_rank.metrics.names import find, leaves_of, output_name, resolve
+from polars_rank.metrics.names import find, leaves_of, named_in, output_name, resolve
+from polars_rank.metrics.names import metric as read_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -228,12 +230,19 @@ class Conventions:
         }
         return replace(self, **{"exceptions": exceptions, **changes})
 
-    def of(self, metric: object) -> Conventions:
+    def of(self, metric: pl.Expr) -> Conventions:
         """Return the conventions of one metric, without exceptions."""
-        if not self.exceptions:
-            return self
+        plain = replace(self, exceptions={}) if self.exceptions else self
         if not isinstance(metric, Metric):
-            return replace(self, exceptions={})
+            for name, leaf in named_in(metric).items():
+                if self._of(leaf) != plain or self._changes(name.partition(FILLED)[0]):
+                    raise ArgumentError(
+                        f"expression {output_name(metric)!r} contains the metric {leaf} in a "
+                        "function of Polars, which would not follow the conventions "
+                        f"{self.name!r}; evaluate the metric itself, and use its column of the "
+                        "result"
+                    )
+            return plain
         first, *others = (self._of(leaf) for leaf in metric.leaves)
         if any(other != first for other in others):
             raise ArgumentError(
@@ -248,6 +257,16 @@ class Conventions:
         if metric.arguments.get("k") is not None:
             own = self.exceptions.get(f"{name}@k", own)
         return replace(self, exceptions={}, **own)
+
+    def _changes(self, name: str) -> bool:
+        """Return whether the conventions change the parameters of a metric."""
+        if not self.parameters and self.gain_from is None:
+            return False
+        try:
+            metric = read_metric(name)
+        except ArgumentError:  # a parameter has no representation as text
+            return True
+        return self.apply(metric).arguments != metric.arguments
 
     def apply(self, metric: Metric) -> Metric:
         """Return the metric with the default parameters of these conventions."""
@@ -310,7 +329,7 @@ class Conventions:
         return metric
 
     def _value_of_leaf(self, leaf: Metric) -> float | None:
-        value = _number(self._of_leaf(leaf), leaf)
+        value = counted_as(self._of_leaf(leaf), leaf)
         return value if isinstance(value, float) else None
 
 
@@ -345,12 +364,8 @@ def check_undefined(undefined: Mapping[str, Undefined], metrics: Iterable[pl.Exp
         )
 
 
-def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
-    """Return the value that replaces an undefined one, or "skip" or "null"."""
-    return _number(conventions.counts_as(metric), metric)
-
-
-def _number(undefined: Undefined, metric: pl.Expr) -> float | Undefined:
+def counted_as(undefined: Undefined, metric: pl.Expr) -> float | Undefined:
+    """Return the value that replaces an undefined one of a metric, or "skip" or "null"."""
     if undefined not in ("zero", "one"):
         return undefined
     aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
@@ -418,12 +433,8 @@ _IN_GUIDE = {"recbole": " For RecBole, see the page tasks/recbole of the guide."
 @cache
 def _spellings() -> Mapping[str, Conventions]:
     """Return the presets by plain names, such as "lightgbm" and "sklearn"."""
-    presets = {
-        spelling: each
-        for each in _PRESET_OF.values()
-        for spelling in {_plain(each.name), _plain(each.name.removesuffix(" 10"))}
-    }
-    return {**presets, "sklearn": SKLEARN}
+    presets = {_plain(name): each for name, each in _PRESET_OF.items()}
+    return {**presets, "treceval": TREC_EVAL, "sklearn": SKLEARN}
 
 
 def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conventions:
@@ -533,6 +544,14 @@ NDEVAL = _preset(
     query_set="both", parameters=_NDEVAL_NORM,
 )  # fmt: skip
 
+_TIES_OF_IR_MEASURES = {
+    "doc_ascending": ("reciprocal_rank@k", "judged", "compat", *_OF_NDEVAL),
+    "input": (
+        *("rbp", "bpm", "sdcg", "nerr8", "nerr9", "nerr10", "nerr11", "inst", "insq"),
+        "pair_accuracy",
+    ),
+}
+
 #: ir_measures with its default providers, which order tied documents differently.
 IR_MEASURES = _preset(
     name="ir_measures", ties="doc", text_ids=True, undefined={"nnrbp": "null"}, query_set="judged",
@@ -541,15 +560,8 @@ IR_MEASURES = _preset(
     exceptions={
         "err": {"float32_scores": False},
         **{
-            name: {"ties": "doc_ascending", "float32_scores": False}
-            for name in ("reciprocal_rank@k", "judged", "compat", *_OF_NDEVAL)
-        },
-        **{
-            name: {"ties": "input", "float32_scores": False}
-            for name in (
-                *("rbp", "bpm", "sdcg", "nerr8", "nerr9", "nerr10", "nerr11", "inst", "insq"),
-                "pair_accuracy",
-            )
+            name: {"ties": ties, "float32_scores": False}
+            for ties, names in _TIES_OF_IR_MEASURES.items() for name in names
         },
     },
 )  # fmt: skip
@@ -563,9 +575,7 @@ RANX = _preset(
 SKLEARN = _preset(
     name="scikit-learn", ties="expected",
     undefined={
-        "label_ranking_average_precision": "one",
-        "roc_auc": "null",
-        "partial_auc": "null",
+        "label_ranking_average_precision": "one", "roc_auc": "null", "partial_auc": "null",
         **dict.fromkeys(("pr_auc", "coverage_error", "label_ranking_loss", "mcc"), "zero"),
     },
 )  # fmt: skip
@@ -604,9 +614,7 @@ _OF_BINARY = {"gain": "binary", "precision.irrelevant": "null"}
 RECTOOLS = _preset(
     name="RecTools", ties="input", undefined="skip",
     parameters={
-        **_OF_BINARY,
-        "ndcg.ideal": "full",
-        "novelty.unknown": "max",
+        **_OF_BINARY, "ndcg.ideal": "full", "novelty.unknown": "max",
         "intra_list_diversity.single": 0.0,
     },
 )  # fmt: skip
@@ -616,11 +624,8 @@ RECTOOLS = _preset(
 REPLAY = _preset(
     name="RePlay", ties="doc", undefined="skip",
     parameters={
-        **_OF_BINARY,
-        "average_precision.norm": "min",
-        "surprisal.unknown": "max",
-        "surprisal.depth": "k",
-        "unexpectedness.depth": "k",
+        **_OF_BINARY, "average_precision.norm": "min", "surprisal.unknown": "max",
+        "surprisal.depth": "k", "unexpectedness.depth": "k",
     },
 )  # fmt: skip
 
@@ -629,14 +634,9 @@ REPLAY = _preset(
 LENSKIT = _preset(
     name="LensKit", ties="input", undefined="skip",
     parameters={
-        "gain": "binary",
-        "discount": jarvelin(2),
-        "average_precision.norm": "retrieved",
-        "dcg.irrelevant": "null",
-        "rbp.irrelevant": "null",
-        "intra_list_diversity.single": 0.0,
-        "precision.depth": "retrieved",
-        "rbp.p": 0.85,
+        "gain": "binary", "discount": jarvelin(2), "average_precision.norm": "retrieved",
+        "dcg.irrelevant": "null", "rbp.irrelevant": "null", "intra_list_diversity.single": 0.0,
+        "precision.depth": "retrieved", "rbp.p": 0.85,
     },
 )  # fmt: skip
 
@@ -645,11 +645,8 @@ LENSKIT = _preset(
 EVIDENTLY = _preset(
     name="Evidently", ties="input", undefined="skip", query_set="retrieved",
     parameters={
-        "ndcg.ideal": "retrieved",
-        "precision.depth": "retrieved",
-        "precision.irrelevant": "null",
-        "novelty.unknown": "skip",
-        "popularity.unknown": "skip",
+        "ndcg.ideal": "retrieved", "precision.depth": "retrieved", "precision.irrelevant": "null",
+        "novelty.unknown": "skip", "popularity.unknown": "skip",
     },
 )  # fmt: skip
 
@@ -668,11 +665,8 @@ SENTENCE_TRANSFORMERS = _preset(
 
 #: Retrieval tasks of MTEB, by pytrec_eval; MRR compares scores with 64 bits.
 MTEB = _preset(
-    **{
-        **vars(TREC_EVAL_9),
-        "name": "MTEB",
-        "exceptions": {"reciprocal_rank": {"float32_scores": False}},
-    }
+    **vars(TREC_EVAL_9)
+    | {"name": "MTEB", "exceptions": {"reciprocal_rank": {"float32_scores": False}}}
 )
 
 #: The evaluator of pyvespa, which keeps the order of hits and counts only queries with a relevant
@@ -687,10 +681,7 @@ VESPA = _preset(
 QUEPID = _preset(
     name="Quepid", ties="input", query_set="both", undefined={"average_precision": "skip"},
     parameters={
-        "gain": "exp2",
-        "cg.gain": "linear",
-        "ndcg.ideal": "all",
-        "precision.depth": "retrieved",
+        "gain": "exp2", "cg.gain": "linear", "ndcg.ideal": "all", "precision.depth": "retrieved",
         "err.max_grade": 3,
     },
 )  # fmt: skip

@@ -80,7 +80,7 @@ class Definition:
         applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
         return cls(
             output_name(metric), metric, conventions.filled(applied), conventions.of(metric),
-            counted_as(metric, conventions),
+            counted_as(conventions.counts_as(metric), metric),
         )  # fmt: skip
 
     def but(self, **choices: Any) -> Definition:
@@ -112,8 +112,7 @@ class Definition:
     def function(self) -> str:
         """The name of a single metric without parameters."""
         metric: Any = self.metric
-        name: str = metric.function.__name__
-        return name
+        return str(metric.function.__name__)
 
     @property
     def plain(self) -> Metric:

@@ -133,15 +133,26 @@ RECORD: ContextVar[list[RankWarning] | None] = ContextVar("RECORD", default=None
 REUSABLE = ContextVar("REUSABLE", default=True)
 
 
+#: Records of blocks that also run plans that were built before them.
+_LISTENING: list[list[RankWarning]] = []
+
+
 @contextmanager
-def recorded_warnings() -> Iterator[list[RankWarning]]:
-    """Record the warnings of a block, and of the plans that are built in it."""
+def recorded_warnings(*, of_plans: bool = False) -> Iterator[list[RankWarning]]:
+    """Record the warnings of a block, and of the plans that are built in it.
+
+    With `of_plans`, those of plans that were built before are recorded, too.
+    """
     record: list[RankWarning] = []
     token = RECORD.set(record)
+    if of_plans:
+        _LISTENING.append(record)
     try:
         yield record
     finally:
         RECORD.reset(token)
+        if of_plans:
+            _LISTENING[:] = [each for each in _LISTENING if each is not record]
 
 
 def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
@@ -173,13 +184,14 @@ def _issue(
     collect lazy results. There, every warning is shown; otherwise Python would attribute all of
     them to one line, and show only the first.
     """
-    if record is not None:
-        record.append(kind(message))
-        return
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
-    if frame is None:  # without a registry, Python shows every warning
+    if record is None:
+        record = RECORD.get() if frame is not None else next(iter(_LISTENING), None)
+    if record is not None:
+        record.append(kind(message))
+    elif frame is None:  # without a registry, Python shows every warning
         warnings.warn_explicit(kind(message), None, "sys", 1)
     else:
         registry = frame.f_globals.setdefault("__warningregistry__", {})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._pages import Page
 from polars_rank._params import public, whole_number
+from polars_rank._texts import visible
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.definitions import (
     TEXTS,
@@ -82,28 +82,11 @@ def explain(
     conventions = named(conventions).but(**definitions)
     function = function_of(metric) if isinstance(metric, str) else None
     if function is not None:
-        return _Text(Page(f"{metric} is not a metric of pr.evaluate", [f"- use: {function}"]))
+        return f"{metric} is not a metric of pr.evaluate\n- use: {function}"
     definition = Definition.of(one_metric(metric, conventions.name), conventions)
-    lines = [f"- {title}: {text}" for title, text in _lines(definition)]
-    return _Text(Page(f"{definition.plain} under the conventions of {conventions.name}", lines))
-
-
-class _Text(str):
-    """The text of a page, which a notebook shows as the page rather than as a quoted string."""
-
-    page: Page
-    __slots__ = ("page",)
-
-    def __new__(cls, page: Page) -> Self:
-        found = super().__new__(cls, page.plain(None))
-        found.page = page
-        return found
-
-    def _repr_html_(self) -> str:
-        return self.page.html()
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001
-        printer.text(str(self))
+    title = f"{definition.plain} under the conventions of {conventions.name}"
+    lines = (f"- {name}: {text}" for name, text in _lines(definition))
+    return "\n".join(map(visible, [title, *lines]))
 
 
 def _lines(definition: Definition) -> Iterator[tuple[str, str]]:
@@ -138,15 +121,8 @@ def _lines(definition: Definition) -> Iterator[tuple[str, str]]:
     yield "unjudged documents", TEXTS["unjudged"][conventions.unjudged]
     if conventions.duplicates != "error":
         yield "duplicate documents", TEXTS["duplicates"][conventions.duplicates]
-    yield from _lines_of_means(definition)
-
-
-def _lines_of_means(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Yield the titles and texts about undefined values and means."""
-    metric, conventions = definition.plain, definition.conventions
-    undefined = REGISTER[definition.function].undefined
-    if metric.arguments.get("irrelevant"):
-        undefined = ", or ".join(filter(None, (undefined, "no document is relevant")))
+    irrelevant = "no document is relevant" if metric.arguments.get("irrelevant") else ""
+    undefined = ", or ".join(filter(None, (REGISTER[function].undefined, irrelevant)))
     if undefined:
         effect = TEXTS["undefined"][conventions.counts_as(metric)]
         if metric.aggregate == "geometric" and isinstance(definition.counts_as, float):

@@ -209,8 +209,7 @@ class _Mapped:
 
     @property
     def refuses(self) -> Refusals:
-        known = [grade for grade, _ in self.gains]
-        shown = [int(grade) if grade.is_integer() else grade for grade in known]
+        shown = [int(grade) if grade.is_integer() else grade for grade, _ in self.gains]
         problem = f"not in the gain mapping of the grades {shown}; add these labels"
         return {problem: lambda label: label.is_not_null() & self(label).is_null()}
 
@@ -307,19 +306,16 @@ def gain_of(value: Any) -> Gain:
     """Return the gain function of a name, a mapping, or a function."""
     if isinstance(value, Mapping):
         return _mapped("gain", value)
-    if isinstance(value, (list, tuple)):
-        raise ArgumentError(
-            "must map grades to gains; write {0: 0, 1: 1, 2: 3} for the gains 0, 1 and 3 of "
-            f"the grades 0, 1 and 2; found {short(value)}",
-            "gain",
-        )
-    return function_of("gain", value, GAINS)
+    return function_of("gain", value, GAINS, "a mapping {grade: gain}, ")
 
 
 def function_of(
-    parameter: str, value: Any, named: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+    parameter: str, value: Any, named: Mapping[str, Callable[[pl.Expr], pl.Expr]], others: str = ""
 ) -> Callable[[pl.Expr], pl.Expr]:
-    """Return the function of a name, or a function; raise `ArgumentError` for anything else."""
+    """Return the function of a name, or a function; raise `ArgumentError` for anything else.
+
+    `others` is what the error names in addition.
+    """
     if isinstance(value, str) and value in named:
         return named[value]
     if callable(value) and not isinstance(value, type):
@@ -327,7 +323,7 @@ def function_of(
     choices = ", ".join(map(repr, named))
     close = hint(value, named) if isinstance(value, str) else ""
     raise ArgumentError(
-        f"must be {choices} or a function from an expression to an expression; "
+        f"must be {choices}, {others}or a function from an expression to an expression; "
         f"found {short(value)}.{close}",
         parameter,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 
 import polars as pl
 
-from polars_rank._params import public, unknown_parameter
+from polars_rank._params import unknown_parameter
 from polars_rank.clicks import click_through_rates, coec, labels
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
@@ -65,6 +65,7 @@ class Ranking(Generic[Frame]):
     collapse: Final = _method(collapse)
     fuse: Final = _method(fuse)
     tune_fusion: Final = _method(tune_fusion)
+    check: Final = cast("Callable[..., pl.DataFrame]", _method(cast("Any", check)))
     click_through_rates: Final = _method(click_through_rates)
     coec: Final = _method(coec)
     labels: Final = _method(labels)
@@ -83,11 +84,6 @@ class Ranking(Generic[Frame]):
     power: Final = _method(power)
     robustness: Final = _method(robustness)
     summarize: Final = _method(summarize)
-
-    @public
-    def check(self, rules: Any, **options: Any) -> pl.DataFrame:
-        """Return the verdicts of rules on a table of statistics; see `pr.check`."""
-        return check(self._frame, rules, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return the method of a metric, such as `df.ranking.ndcg(10)`.

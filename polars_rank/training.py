@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import polars as pl
 
 from polars_rank._params import OPTIONS, public
-from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
+from polars_rank.conventions import ConventionsLike, Definitions, read_metrics
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.io.lists import from_arrays, series_of, sizes_of
 from polars_rank.metrics.metric import direction
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import output_name
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -41,10 +41,6 @@ OPTIONS["TrainingOptions"] = [*TrainingOptions.__annotations__]
 _SMALL = pl.LazyFrame({"query": [0], "score": [1.0], "label": [1]})
 
 
-def _tool(options: TrainingOptions) -> str:
-    return named(options.get("conventions", POLARS_RANK)).name
-
-
 def _evaluated(log: pl.DataFrame, metrics: Metrics, options: TrainingOptions) -> dict[str, float]:
     """Return the columns of `evaluate` by name; undefined means are NaN."""
     row = evaluate(log, metrics, **options).row(0, named=True)
@@ -62,7 +58,7 @@ class _Mean(NamedTuple):
     @classmethod
     def of(cls, metric: str | pl.Expr, options: TrainingOptions) -> _Mean:
         """Return the mean of a metric; raise `ArgumentError` for invalid options."""
-        one, *others = resolve(metric, _tool(options), "metric")
+        one, *others = read_metrics(metric, options.get("conventions"), "metric")
         if others:
             raise ArgumentError(
                 f"must be one metric; found {number_of(len(others) + 1, 'metric')}", "metric"
@@ -384,7 +380,8 @@ class Accumulator:
 
     @public
     def __init__(self, metrics: Metrics, **options: Unpack[TrainingOptions]) -> None:
-        self._names = [output_name(each) for each in resolve(metrics, _tool(options))]
+        known = read_metrics(metrics, options.get("conventions"))
+        self._names = [output_name(each) for each in known]
         self._metrics, self._options = metrics, options
         self.reset()
         evaluate(_SMALL, metrics, **options)
@@ -429,9 +426,10 @@ class Accumulator:
         ).drop("doc")
         if ignore is not None:
             batch = batch.filter(pl.col("label").ne_missing(ignore))
-        added = batch, queries is not None
-        _check_queries([*self._batches[:1], added])
-        self._batches.append(added)
+        has_queries = queries is not None
+        if any(each is not has_queries for _, each in self._batches[:1]):
+            raise ArgumentError("must be given for all batches or for none", "queries")
+        self._batches.append((batch, has_queries))
 
     def compute(self) -> dict[str, float]:
         """Return the mean of each metric over the rankings of all batches, by name.
@@ -448,7 +446,6 @@ class Accumulator:
         """
         if not (batches := [*self._batches]):
             raise ArgumentError("there are no batches; call `update` first")
-        _check_queries(batches)
         log = pl.concat((batch for batch, _ in batches), how="vertical_relaxed")
         if not batches[0][1]:  # the rankings of each batch are numbered from 0
             number = _queries(pl.Series([batch.height for batch, _ in batches]))
@@ -456,11 +453,6 @@ class Accumulator:
             log = log.with_columns(pl.col("query") + number.cast(pl.Int64) * (most + 1))
         row = _evaluated(log, self._metrics, self._options)
         return {name: row[name] for name in self._names}
-
-
-def _check_queries(batches: Sequence[tuple[pl.DataFrame, bool]]) -> None:
-    if len({has_queries for _, has_queries in batches}) > 1:
-        raise ArgumentError("must be given for all batches or for none", "queries")
 
 
 def _array(values: Any) -> Any:

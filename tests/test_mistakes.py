@@ -192,8 +192,6 @@ NAMES: Rows = [
     (lambda: pr.exclude_seen, "use pr.catalog.exclude_seen$"),
     (lambda: pr.SchemaError, "use pr.errors.SchemaError$"),
     (lambda: pr.TREC_EVAL, "use pr.conventions.TREC_EVAL$"),
-    (lambda: pr.moments, 'keep the per-query values of each day in .* with cluster="day"$'),
-    (lambda: pr.merge, 'keep the per-query values of each day in .* with cluster="day"$'),
 ]  # fmt: skip
 MISTAKES = {
     RankError: [

@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import needs
+from metric_texts import MetricTexts
 from commands import run
 import polars_rank as pr
-from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER
 
 RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]
@@ -37,7 +37,6 @@ print(json.dumps({
     "lower": [name for name, each in REGISTER.items() if each.lower_is_better],
     "parameters": pr.list_metrics()["parameters"].to_list(),
     "explained": pr.explain("ndcg@10", pr.conventions.LIGHTGBM),
-    "shown": pr.ndcg(10)._repr_markdown_(),
     "refused": refused,
     "help": CliRunner().invoke(app, ["evaluate", "--help"]).stdout,
 }))
@@ -73,12 +72,11 @@ def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> No
     explained = pr.explain("ndcg@10", pr.conventions.LIGHTGBM).splitlines()
     assert explained[1].startswith("- definition: ")
     assert found["explained"].splitlines() == [explained[0], *explained[2:]]
-    assert found["shown"].startswith("`ndcg@10`\n\n")
     assert "run Python without -OO" in found["refused"]  # Altair needs its docstrings
     assert found["help"] == run("evaluate", "--help")[1]
 
 
 def test_lower_is_better_where_the_docstring_says_so() -> None:
     for name, build in REGISTER.items():
-        assert ("Lower is better." in described(build).values) == build.lower_is_better, name
+        assert ("Lower is better." in MetricTexts.of(build).values) == build.lower_is_better, name
     assert sum(build.lower_is_better for build in REGISTER.values()) == 7

@@ -23,13 +23,14 @@ from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.fields import Kind as FileKind
 from polars_rank.io.fields import check_found, checked_fields, fields_of
-from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
+from polars_rank.io.formats import read_judgment_files, read_run_files, scan_table, table_format
 from polars_rank.io.parquet import scanned_log
 
 if TYPE_CHECKING:
     import click
 
     from polars_rank.cli.commands import Command
+    from polars_rank.io.formats import Reading, TableFormat
 
 #: Options that name input files.
 _FILES = ("logs", "run_file", "values", "judgments", "gold", "per_query")
@@ -72,8 +73,8 @@ class Call:
             self._name_fields()
         ctx.obj = self
         output: Any = self.given.get("output")
-        if command.writes == "parquet":
-            writing.require_parquet(output)
+        if command.writes == "parquet" and output.suffix.lower() not in ("", ".parquet", ".pq"):
+            misused(f"the output is Parquet and must end in .parquet; found '{output}'")
         sources.refuse_to_replace(output, self.files)
 
     def _name_fields(self) -> None:
@@ -118,11 +119,12 @@ class Call:
         """The column of the run, or None if there is none; the default may be missing."""
         return self.given.get("run", RUN)
 
-    def table(self, name: str, kind: sources.Kind | None = None) -> pl.LazyFrame:
+    def table(self, name: str, kind: TableFormat | None = None) -> pl.LazyFrame:
         """Scan the table of an option; text files have no types, so columns of ids are text."""
         several = (str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS")
         ids = {*chain.from_iterable(map(self.names, ("query", "doc", "run", *several)))}
-        return sources.scan_table(self.copies[name], kind, self._differing, ids)
+        paths = sources.expand(self.copies[name])
+        return scan_table(paths, kind, ids.__contains__, self._differing)
 
     @property
     def _differing(self) -> dict[str, str]:
@@ -181,15 +183,15 @@ class Call:
         is_log = "run_file" not in self.given
         return self.table("logs", kind) if is_log else self.files_read["run"].table
 
-    def _checked(self) -> sources.Kind:
+    def _checked(self) -> TableFormat:
         """Return the format of the files; raise if a file is missing."""
         logs, results = self.given.get("logs", ()), self.given.get("run_file", ())
         if logs and results:
             misused("--run-file has results, instead of a log; give one of the two")
         if not logs and not results:
             misused("missing argument LOG, or results with --run-file")
-        named: sources.Kind | None = self.given.get("input_format") if logs else "trec"
-        kind = named or sources.kind_of(self.copies["logs"])
+        named: TableFormat | None = self.given.get("input_format") if logs else "trec"
+        kind = named or table_format(sources.expand(self.copies["logs"]))
         has_metrics = {"metric", "metrics"} & {*parameters_of(self.command.function)}
         needs_labels = self.command.reads != "runs" or has_metrics
         if kind == "trec" and "judgments" not in self.given and needs_labels:
@@ -292,7 +294,7 @@ class Call:
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
         given, frame, writes = self.given, result.lazy(), self.command.writes
         if writes == "parquet" and given.get("progress", True):
-            frame = bars.watch(frame)
+            frame = bars.watcher()(frame)
         wide, hides = given.get("wide", False), "output" not in given and sys.stdout.isatty()
         is_narrow = (hides or self.command.folds) and not wide
         most = shutil.get_terminal_size().columns if is_narrow else None
@@ -300,15 +302,11 @@ class Call:
         def page(frame: pl.DataFrame, *, wide: bool) -> Page:
             return Page("", notes, [table_of(self.command, frame, wide=wide, hides=hides)])
 
-        writing.put(
-            frame, "parquet" if writes == "parquet" else self.form, given.get("output"),
-            overwrite=given.get("overwrite", False),
-            keep_formulas=given.get("keep_formulas", False), texts={
-                "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
-                "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
-                "json": writing.json_rows,
-            },
-        )  # fmt: skip
+        writing.put(frame, "parquet" if writes == "parquet" else self.form, given, {
+            "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
+            "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
+            "json": writing.json_rows,
+        })  # fmt: skip
 
 
 def table_of(command: Command, frame: pl.DataFrame, *, wide: bool, hides: bool) -> PageTable:

@@ -24,10 +24,10 @@ import click
 
 from polars_rank._params import OPTIONS, number_in
 from polars_rank.cli import writing
-from polars_rank.cli.sources import Kind as InputFormat
 from polars_rank.conventions import Conventions, Definitions, Duplicates, named
 from polars_rank.errors import ArgumentError
 from polars_rank.io.files import read_toml
+from polars_rank.io.formats import TableFormat
 from polars_rank.metrics.names import split
 
 #: Panels of the help in their order, after the options without a panel.
@@ -114,10 +114,10 @@ def _fields(name: str, texts: Sequence[str]) -> dict[str, str | None]:
     return fields
 
 
-def _undefined(_: str, texts: Sequence[str]) -> str | Mapping[str, str]:
-    """Return the treatment of undefined values: one for all metrics, or one per metric."""
+def _by_name(_: str, texts: Sequence[str]) -> str | Mapping[str, str]:
+    """Return one value for all, or values by the name of a metric or a run."""
     pairs = (text.rpartition("=") for text in split_names(texts))
-    values = {metric or "*": value for metric, _, value in pairs}
+    values = {name or "*": value for name, _, value in pairs}
     return values["*"] if [*values] == ["*"] else values
 
 
@@ -146,6 +146,7 @@ _CONVENTIONS = Kind("PRESET|FILE", conventions_of)
 _TEXT, _JSON = Kind("TEXT"), Kind("JSON", _json)
 _TEXTS = Kind("TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True)
 _FILES = _TABLE._replace(metavar="[NAME=]FILE")
+_VALUES = Kind("[RUN=]NUMBER", _by_name, several=True)
 _INSERT, _IGNORE = _choices(("raise", "insert")), _choices(("raise", "ignore"))
 _FLAG = Kind("", type=click.BOOL)
 _PATH = Kind("FILE", lambda _, text: Path(text))
@@ -174,7 +175,7 @@ _BY_NAME = {
     "metrics": _METRICS,
     "metric": Kind("METRIC", _metric),
     "runs": Kind("NAMES|INTEGER", _number_or_names, several=True),
-    "undefined": Kind("[METRIC=]VALUE", _undefined, several=True),
+    "undefined": Kind("[METRIC=]VALUE", _by_name, several=True),
 }
 
 
@@ -286,7 +287,7 @@ def of_function(name: str) -> Iterator[Option]:
 #: Options that are not parameters of a function: panel, kind, help, and default that is shown.
 _OWN: dict[str, tuple[Any, ...]] = {
     "versus": (None, _CONVENTIONS, "Conventions to compare with."),
-    "value": (None, Kind("[RUN=]NUMBER", several=True), "Value of another tool, or one per run."),
+    "value": (None, _VALUES, "Value of another tool, or one per run."),
     "per_query": (None, _TABLE, "Values of queries by another tool, instead of --value."),
     "rule": (None, Kind("RULE", several=True), 'Rule, e.g. "ndcg@10 >= 0.4" (repeatable).'),
     "rules": (None, _PATH, "TOML file of rules."),
@@ -298,7 +299,7 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
     "run_file": (INPUT, _FILES, "Results, instead of LOG: TREC, JSON, CSV, Parquet and others."),
     "verbose": (INPUT, _FLAG, "Show what was read from which field of judgments and results."),
-    "input_format": (INPUT, _choices(get_args(InputFormat)), "Input format (default: by content)."),
+    "input_format": (INPUT, _choices(get_args(TableFormat)), "Input format (default: by content)."),
     "missing_columns": (INPUT, _INSERT, "What to do if a Parquet file lacks columns.", "raise"),
     "extra_columns": (INPUT, _IGNORE, "What to do if a Parquet file has more columns.", "raise"),
     "progress": (OUTPUT, _FLAG, "Show progress bars in a terminal.", True),

@@ -15,7 +15,7 @@ from polars_rank._pages import Page
 from polars_rank._texts import displayed, markdown
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
-from polars_rank.cli.options import parameters_of, public, split_names
+from polars_rank.cli.options import parameters_of, public
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import hint
@@ -56,13 +56,8 @@ def identify(call: Call) -> None:
     given = call.given
     if ("value" in given) == ("per_query" in given):
         misused("give --value, the number of the other tool, or --per-query, its values of queries")
-    pairs = (text.rpartition("=") for text in split_names(given.get("value", ())))
-    value: Any = {run: number for run, _, number in pairs}
-    if "per_query" in given:
-        value = call.table("per_query")
-    elif [*value] == [""]:
-        value = value[""]
-    elif "" in value:
+    value = call.table("per_query") if "per_query" in given else given["value"]
+    if isinstance(value, dict) and "*" in value:
         misused("--value must be a number, or a number for each run: bm25=0.31 dense=0.35")
     found = call.call(call.scan(), value=value)
     if not found.get_column("fits").any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
@@ -43,22 +43,18 @@ def choose(form: Format | None, output: Path | None) -> Format:
     return _ENDINGS[ending]
 
 
-def require_parquet(output: Path) -> None:
-    """Raise `ArgumentError` for a Parquet file with the ending of another format."""
-    if output.suffix.lower() not in ("", ".parquet", ".pq"):
-        raise ArgumentError(f"the output is Parquet and must end in .parquet; found '{output}'")
-
-
 def put(
-    result: pl.LazyFrame, form: Format, output: Path | None, *, overwrite: bool,
-    keep_formulas: bool, texts: Mapping[Format, Callable[[pl.DataFrame], str]],
+    result: pl.LazyFrame, form: Format, given: Mapping[str, Any],
+    texts: Mapping[Format, Callable[[pl.DataFrame], str]],
 ) -> None:  # fmt: skip
     """Write a result to a file, or show it; `texts` has the functions for formats of text.
 
-    In CSV, text that spreadsheets run as a formula gets an apostrophe in front of it, unless
-    `keep_formulas`.
+    In CSV, text that spreadsheets run as a formula gets an apostrophe in front of it, unless the
+    option `keep_formulas` is given.
     """
+    output, keep_formulas = given.get("output"), given.get("keep_formulas", False)
     if output is not None and str(output) != "-":
+        overwrite = given.get("overwrite", False)
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
             if form in texts:
                 part.write_text(texts[form](collected(result)) + "\n", "utf-8", newline="\n")

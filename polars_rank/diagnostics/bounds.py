@@ -44,10 +44,7 @@ _TIES = {
 
 @framed
 def tie_bands(
-    frame: pl.LazyFrame,
-    /,
-    metrics: Metrics,
-    **options: Unpack[EvaluateOptions],
+    frame: pl.LazyFrame, /, metrics: Metrics, **options: Unpack[EvaluateOptions]
 ) -> pl.LazyFrame:
     """Compute the lowest, expected and highest mean of metrics over orders of tied documents.
 

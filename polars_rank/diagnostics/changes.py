@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.log import EvaluateOptions
     from polars_rank.metrics.names import Metrics
 
-_PLACE, _DEPTH, _BASE = OWN + "place", OWN + "depth", OWN + "baseline"
+_DEPTH, _BASE = OWN + "depth", OWN + "baseline"
+#: Whether a change is a gain, its place among the gains or losses of a group, and their number.
+GOOD, PLACE, TOTAL = OWN + "good", OWN + "place", OWN + "total"
 
 
 @framed
@@ -164,7 +166,6 @@ def movers(
     base = of_base.select(*groups, *queries, variable.value.alias(_BASE))
     pairs = of_runs.join(base, on=[*groups, *queries], nulls_equal=True)
     value, baseline_value = variable.value, pl.col(_BASE)
-    difference = pl.col("difference")
     # Polars would evaluate the log again for each part of the plan that reads the values.
     pairs = pairs.select(
         *keys,
@@ -173,21 +174,11 @@ def movers(
         baseline_value.alias("baseline_value"),
         *kept,
     ).cache()
-    # Whether gains, and whether losses, are values above the baseline's.
-    highs = (False, True) if variable.lower_is_better else (True, False)
-    place = pl.int_range(pl.len(), dtype=pl.Int64).over([*groups, run])
-    ends = [
-        pairs.filter(difference > 0 if high else difference < 0)
-        .sort("difference", *queries, descending=[high, *(False for _ in queries)])
-        .with_columns(place.alias(_PLACE))
-        .filter(pl.col(_PLACE) < n)
-        # Losses come after all gains.
-        .with_columns(pl.col(_PLACE) + (0 if gains else n))
-        for gains, high in zip((True, False), highs, strict=True)
-    ]
-    changes = pl.concat(ends).sort(*groups, run, _PLACE).cache()
+    gain = -pl.col("difference") if variable.lower_is_better else pl.col("difference")
+    changes = largest_changes(pairs, gain, [*groups, run], queries, n)
+    changes = changes.sort(*groups, run, ~pl.col(GOOD), PLACE).cache()
     if k is None:
-        result = changes.drop(_PLACE)
+        result = changes.drop(GOOD, PLACE, TOTAL)
     else:
         # Only the rankings that are shown are ranked.
         shown = changes.select(*groups, *queries).unique()
@@ -204,6 +195,25 @@ def movers(
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])
     return with_known_baseline(result, frame, run, schema[run], baseline)
+
+
+def largest_changes(
+    changes: pl.LazyFrame, gain: pl.Expr, groups: Sequence[str], queries: Sequence[str], n: int
+) -> pl.LazyFrame:
+    """Return the n largest gains and the n largest losses of each group.
+
+    They have the columns `GOOD`, `PLACE` and `TOTAL`. Equal changes are in the order of queries.
+    """
+    place = pl.int_range(pl.len(), dtype=pl.Int64).over(groups).alias(PLACE)
+    total = pl.len().cast(pl.Int64).over(groups).alias(TOTAL)
+    ends = [
+        changes.filter(size > 0)
+        .sort(size, *queries, descending=[True, *(False for _ in queries)])
+        .with_columns(pl.lit(good).alias(GOOD), place, total)
+        .filter(pl.col(PLACE) < n)
+        for good, size in ((True, gain), (False, -gain))
+    ]
+    return pl.concat(ends)
 
 
 _CHANGE_COLUMNS = ("difference", "value", "baseline_value")
@@ -237,16 +247,13 @@ def _with_documents(
         .join(base, on=keys, how="left", nulls_equal=True)
         .join(of_run, on=[*keys, run], how="left", nulls_equal=True)
         .filter(pl.any_horizontal(pl.col("doc", "baseline_doc").is_not_null()))
-        .sort(*groups, run, _PLACE, "rank")
+        .sort(*groups, run, ~pl.col(GOOD), PLACE, "rank")
     )
 
 
 @framed
 def headroom(
-    frame: pl.LazyFrame,
-    /,
-    metrics: Metrics,
-    **options: Unpack[EvaluateOptions],
+    frame: pl.LazyFrame, /, metrics: Metrics, **options: Unpack[EvaluateOptions]
 ) -> pl.LazyFrame:
     """Compute how much of a metric is lost by the order of documents, and how much by retrieval.
 

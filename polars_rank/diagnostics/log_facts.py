@@ -283,48 +283,36 @@ def log_counts(
         - `null_query`, `null_doc`, `bad_score`, `bad_label`: rows without an id, and with a NaN
           or infinite value.
     """
-    rows = by_length(log, columns, rel, groups)
-    length, rankings, retrieved = (pl.col(name) for name in (_LENGTH, "rankings", "retrieved"))
-    so_far, number = rankings.cum_sum(), rankings.sum()
-    middle = [length.filter(so_far >= at).min() for at in ((number + 1) // 2, number // 2 + 1)]
-    aggregates = [
-        pl.exclude(*groups, _LENGTH).sum(),
-        length.min().alias("shortest"),
-        length.max().alias("longest"),
-        ((middle[0] + middle[1]) / 2).alias("median_length"),
-    ]
-    whole = grouped(rows, groups, aggregates).with_columns(
-        mean_length=ratio(pl.col("rows"), rankings),
-        tied_rankings=ratio(pl.col("tied_rankings"), rankings),
-        tied_documents=ratio(pl.col("tied"), retrieved),
-        unjudged_share=ratio(pl.col("unjudged"), retrieved),
-    )
-    known = whole.collect_schema()
-    return whole.select(*groups, *(name for name in _ORDER if name in known))
-
-
-def by_length(
-    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
-) -> pl.LazyFrame:
-    """Return counts by the length of rankings."""
     rankings = _by_ranking(log, columns, rel, groups)
-    sums = [name for name in rankings.collect_schema() if name not in {*groups, _RANKING, "hits"}]
+    sums = [name for name in rankings.collect_schema() if name not in {*columns.keys, *groups}]
     counts = {
         "rankings": pl.len(),
         "tied_rankings": (pl.col("tied") > 0).sum(),
         "barren_rankings": (pl.col("hits") == 0).sum(),
         "unretrieved_rankings": (pl.col("retrieved") == 0).sum(),
     }
-    keys = [*groups, _LENGTH]
-    return (
-        rankings.with_columns(pl.col("rows").cast(pl.Int64).alias(_LENGTH))
-        .group_by(keys)
-        .agg(
-            *(pl.col(name).cast(pl.Int64).sum() for name in sums if name not in columns.keys),
-            *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
-        )
-        .sort(keys)
+    # By length, the median does not need the lengths of all rankings.
+    by_length = rankings.group_by(*groups, pl.col("rows").cast(pl.Int64).alias(_LENGTH)).agg(
+        *(pl.col(name).cast(pl.Int64).sum() for name in sums if name not in (_RANKING, "hits")),
+        *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
     )
+    length, number, retrieved = (pl.col(name) for name in (_LENGTH, "rankings", "retrieved"))
+    so_far, every = number.cum_sum(), number.sum()
+    middle = [length.filter(so_far >= at).min() for at in ((every + 1) // 2, every // 2 + 1)]
+    aggregates = [
+        pl.exclude(*groups, _LENGTH).sum(),
+        length.min().alias("shortest"),
+        length.max().alias("longest"),
+        ((middle[0] + middle[1]) / 2).alias("median_length"),
+    ]
+    whole = grouped(by_length.sort(*groups, _LENGTH), groups, aggregates).with_columns(
+        mean_length=ratio(pl.col("rows"), number),
+        tied_rankings=ratio(pl.col("tied_rankings"), number),
+        tied_documents=ratio(pl.col("tied"), retrieved),
+        unjudged_share=ratio(pl.col("unjudged"), retrieved),
+    )
+    known = whole.collect_schema()
+    return whole.select(*groups, *(name for name in _ORDER if name in known))
 
 
 def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> pl.LazyFrame:

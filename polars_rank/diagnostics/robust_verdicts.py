@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -14,10 +13,9 @@ from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.log_facts import LogFacts, facts, sampled
-from polars_rank.errors import DataError, number_of, recorded_warnings, short, warn
+from polars_rank.errors import DataError, recorded_warnings, short, warn
 from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.ranking import Reads, in_rank_order, ranked_table
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, cutoff, parameters_of, tree_of
@@ -40,9 +38,7 @@ MADE = "as made"
 #: The cutoffs and gains that are tried.
 _CUTOFFS, _GAINS = (5, 10, 20), ("linear", "exp2")
 #: The share of queries without which the difference is computed.
-TRIMMED = 0.01
-#: The share of unjudged documents below which a headline is about their labels.
-_FEW = 0.05
+_TRIMMED = 0.01
 #: The most queries, and labeled documents, from which bounds are computed; and the fewest queries.
 _MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
 #: Smaller differences of values are rounding errors.
@@ -157,9 +153,7 @@ def robustness(
         - `headline`: in the first row of a run, null in the others: "holds" if no choice changes
           the verdict, "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict
           is unclear with every choice, or "broken: constant scores" if the run or the baseline
-          looks broken. If fewer than 5% of the documents of the two runs down to the cutoff are
-          unjudged, and some of their labels contradict the verdict, it ends with "; the labels of
-          12 unjudged documents could reverse it".
+          looks broken.
 
     Raises
     ------
@@ -213,8 +207,7 @@ def robustness(
     about 500,000 rows or more.
 
     Choices with the same order of documents are evaluated in one pass over the log. There are up to
-    three passes, one more for each judge, one for broken runs, one for the sample of bounds, and
-    one or two over each run whose verdict the bounds contradict.
+    three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
     """
     metrics = read_metrics(metric, conventions, "metric")
     columns = {
@@ -244,18 +237,17 @@ def robustness_of(
     require_scipy()
     margin = Margin.of(statistics["margin"])
     run = columns["run"]
-    log = Log.of(frame, metrics, **columns)
     roles = {name: columns[name] for name in ("run", "query", "position")}
     roles |= {name: statistics[name] for name in ("weight", "cluster")}
     optional = ("position", *([] if judge is not None else ["judge"]))
-    found = Columns.find(log.columns.schema, {**roles, "judge": judge}, optional=optional)
-    log.columns.check_unused("judge", found.roles["judge"])
+    found = Columns.find(schema_of(frame), {**roles, "judge": judge}, optional=optional)
     dtype = found.schema[run]
     check_run("baseline", statistics["baseline"], run, dtype)
     free([run], RESULT)
     units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
     kept = tuple(name for name in units if name not in found.keys)
     log = Log.of(frame, metrics, keep=kept, **columns)
+    log.columns.check_unused("judge", found.roles["judge"])
     tried = _Tried(
         frame, log, judge, {**columns, "weight": statistics["weight"]},
         {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,
@@ -325,10 +317,11 @@ class _Tried(NamedTuple):
             with nullcontext() if choice == MADE else recorded_warnings():
                 compared = compare(table, **self.statistics).filter(metric=self.made.name)
             rows.append(_of_choice(compared, self.run, choice, value))
-        sample = self._sample(known, values[MADE, None]) if known.has_unjudged else None
-        if sample is not None and (bounds := self._bounds(sample, rows[0])) is not None:
-            rows.insert(sum(choice in (MADE, "ties", "unjudged") for choice, _ in values), bounds)
-        return self._with_headlines(pl.concat(rows), known, sample)
+        if known.has_unjudged and (sample := self._sample(known, values[MADE, None])) is not None:
+            bounds = self._bounds(sample, rows[0])
+            place = sum(choice in (MADE, "ties", "unjudged") for choice, _ in values)
+            rows[place:place] = [] if bounds is None else [bounds]
+        return self._with_headlines(pl.concat(rows), known)
 
     def _values(
         self, known: LogFacts, others: Mapping[str, pl.LazyFrame]
@@ -370,7 +363,7 @@ class _Tried(NamedTuple):
         joined = values.join(
             of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
         ).with_columns((pl.col(name) - pl.col(base)).abs().alias(change))
-        most = (pl.col(change).count() * TRIMMED).ceil().over(run)
+        most = (pl.col(change).count() * _TRIMMED).ceil().over(run)
         place = pl.col(change).rank("ordinal", descending=True).over(run)
         is_outlier = (~self.is_baseline & (place <= most)).fill_null(value=False)
         kept = pl.when(~is_outlier).then(name).alias(name)
@@ -415,35 +408,7 @@ class _Tried(NamedTuple):
         )  # fmt: skip
         return _of_choice(compared, run, "unjudged", "bounds")
 
-    def _reversal(self, run: Any, sample: pl.LazyFrame, made: pl.DataFrame) -> str:
-        """Return how many labels could reverse a verdict, if few documents are unjudged.
-
-        Only documents down to the cutoff of either run count: without labels, others do not matter.
-        """
-        columns = self.log.columns
-        is_compared = self.is_baseline | is_run(self.run, columns.schema[self.run], run)
-        ordering = self.made.ordering
-        table = self.log.table.filter(is_compared)
-        log = replace(self.log, table=table, ordering=ordering, is_checked=True)
-        reads, is_unjudged = Reads.of_all(log, ["rank"]), pl.col("label").is_null()
-        ranked = ranked_table(log, log.checked(in_rank_order(log, reads)), reads)
-        documents = ranked.filter(pl.col("rank") <= (cutoff(self.made.given) or math.inf))
-        share = collected(documents.select(is_unjudged.mean())).item()
-        if columns.doc is None or not share or share >= _FEW:
-            return ""
-        ids = {name: log.keys.names[name] for name in columns.query} | {columns.doc: "doc"}
-        document = pl.struct(pl.col(own).alias(name) for name, own in ids.items())
-        unjudged = collected(documents.filter(is_unjudged).select(document.unique())).to_series()
-        is_judged = pl.col(columns.label).is_not_null() | pl.col(columns.doc).is_null()
-        is_kept = is_judged | pl.struct(*ids).is_in(unjudged.implode())
-        bounds = self._bounds(sample.filter(is_compared & is_kept), made)
-        if bounds is None or bounds.item(0, "verdict") == made.item(0, "verdict"):
-            return ""
-        return f"; the labels of {number_of(len(unjudged), 'unjudged document')} could reverse it"
-
-    def _with_headlines(
-        self, rows: pl.DataFrame, known: LogFacts, sample: pl.LazyFrame | None
-    ) -> pl.DataFrame:
+    def _with_headlines(self, rows: pl.DataFrame, known: LogFacts) -> pl.DataFrame:
         """Return the rows by run, with the changes of verdicts and the headlines."""
         run, baseline, problems = self.run, self.statistics["baseline"], known.problems
         verdict = pl.col("verdict").replace("too few", "unclear")
@@ -454,11 +419,7 @@ class _Tried(NamedTuple):
             broken = [each.name for each in problems.get(name, ())]
             broken += [f"{each.name} ({short(baseline)})" for each in problems.get(baseline, ())]
             changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
-            made = part.item(0, "verdict")
-            text = headline(made, [*changed], broken)
-            is_contradicted = part.filter(_IS_BOUNDS, pl.col("verdict") != made).height > 0
-            if sample is not None and is_contradicted and not broken:
-                text += self._reversal(name, sample, part.head(1))
+            text = _headline(part.item(0, "verdict"), [*changed], broken)
             headlines += [text, *[None] * (part.height - 1)]
         texts = pl.Series("headline", headlines, pl.String)
         return table.with_columns(texts).select(run, *RESULT)
@@ -515,7 +476,7 @@ def _of_choice(compared: pl.DataFrame, run: str, choice: str, value: str | None)
     )  # fmt: skip
 
 
-def headline(verdict: str, changed: Sequence[str], broken: Sequence[str] = ()) -> str:
+def _headline(verdict: str, changed: Sequence[str], broken: Sequence[str]) -> str:
     """Return what becomes of a verdict, given the choices that change it."""
     if broken:
         return f"broken: {', '.join(broken)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 
@@ -28,17 +28,10 @@ if TYPE_CHECKING:
     from polars_rank.columns import Score
     from polars_rank.conventions import Ties
 
-#: The rank of a document in both runs; null if the run does not have it. If ties have no order, it
-#: is the first rank of the tied documents.
+#: The rank of a document in both runs; null if the run does not have it.
 LEFT, RIGHT = pl.col(OWN + "rank in left"), pl.col(OWN + "rank in right")
-#: Treatments of ties without an order of the tied documents.
-UNORDERED = ("w", "a", "b")
-#: The score of a document in a list.
-_SCORE = OWN + "score of document"
 #: Column that says whether a query is in both runs.
 _PAIRED = OWN + "paired"
-#: Orders of documents with equal scores, and the treatments of ties without an order.
-RboTies: TypeAlias = Literal["doc", "doc_ascending", "input", "w", "a", "b"]
 Measure: TypeAlias = Literal["jaccard", "overlap", "churn", "rbo"]
 MEASURES = get_args(Measure)
 
@@ -57,7 +50,7 @@ def overlap(
     query: Names = "query",
     doc: str = "doc",
     score: Score = "score",
-    ties: RboTies | None = None,
+    ties: Literal["doc", "doc_ascending", "input"] | None = None,
 ) -> pl.LazyFrame:
     r"""Compute the similarity of rankings: of two tables, or of runs and a baseline.
 
@@ -127,13 +120,7 @@ def overlap(
         Column of the score, higher is better. "-distance" if lower is better, or an expression.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
-        "input". Or, for "rbo" alone, a treatment of ties without an order:
-
-        - "w": tied documents share a rank, and the first d documents of a ranking are those whose
-          rank is d or less. For ties that mean equality, as in sports;
-        - "a": the mean over all orders of the tied documents. For ties whose order is unknown;
-        - "b": as "a", but rankings with the same ties have an RBO of 1. For two runs of equal
-          standing that both have ties.
+        "input".
 
     Returns
     -------
@@ -163,24 +150,10 @@ def overlap(
     is assumed to remain the same (equation 32 of Webber et al.). It is 0 if one of the rankings is
     empty.
 
-    For "w", the agreement at depth d is
-    $2 |a_{1..d} \cap b_{1..d}| \, / \, (|a_{1..d}| + |b_{1..d}|)$. For "a" and "b", $c_x(d)$ is the
-    share of orders in which the document x is one of the first d, and the agreement is
-    $\sum_x c^a_x c^b_x \, / \, d$ for "a", and for "b"
-
-    $$\frac{\sum_x c^a_x(d) \, c^b_x(d)}{\sqrt{\sum_x c^a_x(d)^2 \sum_x c^b_x(d)^2}}$$
-
-    Beyond the shorter ranking, at depth d > s, each of the d - s documents that it lacks counts as
-    the agreement at s times the mean of $c_x(d)$, if it is not 0, over the documents that only the
-    longer ranking has (1 for "w"). If one ranking is longer and has ties there, "a" is therefore
-    not exactly the mean of the extrapolated values of all orders. Without ties, "w", "a" and "b"
-    are equal to the values of an order.
-
     References
     ----------
-    Webber, Moffat & Zobel, A similarity measure for indefinite rankings, 2010; Corsi & Urbano, The
-    treatment of ties in rank-biased overlap, 2024; Fagin, Kumar & Sivakumar, Comparing top k
-    lists, 2003.
+    Webber, Moffat & Zobel, A similarity measure for indefinite rankings, 2010; Fagin, Kumar &
+    Sivakumar, Comparing top k lists, 2003.
     """
     measures = some_names("measure", measure)
     for each in measures:
@@ -188,8 +161,8 @@ def overlap(
     share("p", p)
     if k is not None:
         whole_number("k", k)
-    one_of("ties", ties, (None, *TIES, *(UNORDERED if measures == ("rbo",) else ())))
-    values = {**_values_of_top(k), "rbo": rbo_value(p, ties)}
+    one_of("ties", ties, (None, *TIES))
+    values = {**_values_of_top(k), "rbo": _rbo(p)}
     given = _Given(doc, ties, [values[each].alias(each) for each in measures])
     if b is None:
         if baseline is None:
@@ -206,13 +179,9 @@ class _Given(NamedTuple):
     """What both kinds of tables have in common."""
 
     doc: str
-    ties: str | None
+    ties: Ties | None
     #: The values of measures for the rankings of a query.
     values: Sequence[pl.Expr]
-
-    @property
-    def is_tied(self) -> bool:
-        return self.ties in UNORDERED
 
     def of_tables(
         self, a: pl.LazyFrame, b: pl.LazyFrame, query: Names, score: Score
@@ -224,7 +193,7 @@ class _Given(NamedTuple):
         types = key_types(schema_of(a), schema_of(b), [*keys, self.doc], ("`a`", "`b`"))
         left = self._retrieved(cast_keys(a, types), LEFT, keys, first.score)
         right = self._retrieved(cast_keys(b, types), RIGHT, keys, second.score)
-        return self._of_pairs(left, right, keys, self.values).sort(keys)
+        return _of_pairs(left, right, keys, self.values).sort(keys)
 
     def of_runs(
         self, log: pl.LazyFrame, baseline: Any, run: str, by: Names | None, query: Names,
@@ -246,7 +215,7 @@ class _Given(NamedTuple):
         runs = log.filter(~of_baseline).select(run).unique()
         is_paired = ((LEFT.count() > 0) & (RIGHT.count() > 0)).alias(_PAIRED)
         of_each = base.join(runs, how="cross")
-        both = self._of_pairs(others, of_each, rankings, [*self.values, is_paired])
+        both = _of_pairs(others, of_each, rankings, [*self.values, is_paired])
         counted = pl.col(_PAIRED)
         values = [
             counted.sum().alias("queries"),
@@ -256,69 +225,40 @@ class _Given(NamedTuple):
         result = grouped(both, [*groups, run], values)
         return with_known_baseline(result, log, run, schema[run], baseline)
 
-    def _of_pairs(
-        self,
-        left: pl.LazyFrame,
-        right: pl.LazyFrame,
-        keys: Sequence[str],
-        values: Sequence[pl.Expr],
-    ) -> pl.LazyFrame:
-        """Return values of each ranking in either result of `_retrieved`.
-
-        The values are aggregations of `LEFT` and `RIGHT`.
-        """
-
-        def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
-            first, second = (self._documents(batch, keys, side) for side in (LEFT, RIGHT))
-            documents = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
-            return documents.group_by(keys).agg(values)
-
-        return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
-
-    def _documents(self, batch: pl.LazyFrame, keys: Sequence[str], side: pl.Expr) -> pl.LazyFrame:
-        """Return the documents of a run with their ranks.
-
-        A ranking without documents has a row without a document.
-        """
-        documents = pl.col(side.meta.output_name())
-        ranks = [pl.int_ranges(1, documents.list.len() + 1, dtype=pl.UInt32)]
-        if self.is_tied:
-            ranks = [*_tie_ranks(side)]
-        named = [ranks[0].alias(side.meta.output_name()), *ranks[1:]]
-        columns = [DOC, *(rank.meta.output_name() for rank in named)]
-        lists = batch.select(*keys, documents.alias(DOC), *named)
-        return lists.explode(columns, empty_as_null=True)
-
     def _retrieved(
         self, run: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
     ) -> pl.LazyFrame:
-        """Return the retrieved documents of each query in rank order, as lists named like `ranks`.
-
-        If ties have no order, there are also lists of the first and the last rank of the documents
-        that are tied with each document.
-        """
-        ordering = Ordering(None if self.is_tied else cast("Ties | None", self.ties))
+        """Return the retrieved documents of each query in rank order, as lists like `ranks`."""
         roles = {"query": query, "doc": self.doc, "score": score, "label": None}
-        log = Log.find(run, roles, ordering=ordering, remedy=duplicates_remedy("`query`"))
+        remedy = duplicates_remedy("`query`")
+        log = Log.find(run, roles, ordering=Ordering(self.ties), remedy=remedy)
         log = replace(log, columns=log.columns._replace(unnamed=()))
-        if self.is_tied:
-            log = replace(log, others={_SCORE: log.columns.number(log.columns.score)})
-        documents = pl.col(DOCUMENTS)
-        fields = {ranks.meta.output_name(): pl.element().struct.field(DOC)}
-        if self.is_tied:
-            place = pl.element().struct.field(_SCORE).rank
-            first, last = (rank.meta.output_name() for rank in _tie_ranks(ranks))
-            fields[first] = place("min", descending=True).cast(pl.UInt32)
-            fields[last] = place("max", descending=True).cast(pl.UInt32)
-        lists = [documents.list.eval(field).alias(name) for name, field in fields.items()]
-        table = retrieved_documents(log).select(*log.keys.named, *lists)
+        documents = pl.col(DOCUMENTS).list.eval(pl.element().struct.field(DOC))
+        lists = documents.alias(ranks.meta.output_name())
+        table = retrieved_documents(log).select(*log.keys.named, lists)
         return table if log.keys.number is not None else table.set_sorted([*query])
 
 
-def _tie_ranks(side: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """Return the columns with the first and the last rank of documents that are tied in a run."""
-    name = side.meta.output_name()
-    return pl.col(f"{name} first"), pl.col(f"{name} last")
+def _of_pairs(
+    left: pl.LazyFrame, right: pl.LazyFrame, keys: Sequence[str], values: Sequence[pl.Expr]
+) -> pl.LazyFrame:
+    """Return values of each ranking in either result of `_retrieved`.
+
+    The values are aggregations of `LEFT` and `RIGHT`.
+    """
+
+    def documents(batch: pl.LazyFrame, side: pl.Expr) -> pl.LazyFrame:
+        """Return the documents of a run with their ranks; a row without one if there are none."""
+        name = side.meta.output_name()
+        ranks = pl.int_ranges(1, side.list.len() + 1, dtype=pl.UInt32).alias(name)
+        return batch.select(*keys, side.alias(DOC), ranks).explode(DOC, name, empty_as_null=True)
+
+    def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
+        first, second = (documents(batch, side) for side in (LEFT, RIGHT))
+        both = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
+        return both.group_by(keys).agg(values)
+
+    return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
 
 
 def _values_of_top(k: int | None) -> dict[str, pl.Expr]:
@@ -337,113 +277,25 @@ def _values_of_top(k: int | None) -> dict[str, pl.Expr]:
     }
 
 
-def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
+def _rbo(p: float) -> pl.Expr:
     """Return rank-biased overlap.
 
-    A document contributes c(d), from 0 to 1, to the first d documents of a run. The agreement at
-    depth d is the sum of the products of the contributions to both runs, divided by a size that
-    depends on `ties`. Beyond the shorter ranking, unknown documents contribute the mean of the
-    documents that only the longer one has, times the agreement at the end of the shorter one.
+    Beyond the shorter ranking, unknown documents agree as much as those down to its end.
     """
-    left, right = _Side(LEFT, ties), _Side(RIGHT, ties)
-    shorter = pl.min_horizontal(left.length, right.length)
-    longer = pl.max_horizontal(left.length, right.length)
+    left, right = LEFT.cast(pl.Int64), RIGHT.cast(pl.Int64)
+    lengths = [side.count().cast(pl.Int64) for side in (LEFT, RIGHT)]
+    shorter, longer = pl.min_horizontal(lengths), pl.max_horizontal(lengths)
+    # The depths from 1 to the number of documents of both runs. Those beyond the longer ranking
+    # are added at the end.
+    depth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
     power = pl.lit(float(p)).pow
-    size = _size(left, right, ties)
-    # Depths beyond the longer ranking are added at the end.
-    weights = pl.when(longer >= _DEPTH).then(power(_DEPTH - 1) / size).otherwise(0.0)
-
-    is_left_longer = left.length > right.length
-    at_shorter = (left.share(shorter) * right.share(shorter)).sum() / size.get(shorter - 1)
-    unknown = weights * (_DEPTH - shorter)
-    if ties in ("a", "b"):
-        of_left, of_right = left.mean_share(right), right.mean_share(left)
-        unknown = unknown * pl.when(is_left_longer).then(of_left).otherwise(of_right)
-    unknown = pl.when(shorter < _DEPTH).then(unknown).otherwise(0.0).sum()
-    known = _weighted(left, right, weights, ties) + at_shorter * unknown
-    both = (LEFT.is_not_null() & RIGHT.is_not_null()).sum()
-    last = (both + (longer - shorter) * at_shorter) / longer
+    weights = pl.when(longer >= depth).then(power(depth - 1) / depth).otherwise(0.0)
+    both = left.is_not_null() & right.is_not_null()
+    # A common document counts from its lower rank on.
+    first = pl.max_horizontal(left, right).filter(both)
+    at_shorter = (first <= shorter).sum() / shorter
+    unknown = pl.when(depth > shorter).then(weights * (depth - shorter)).otherwise(0.0).sum()
+    known = weights.cum_sum(reverse=True).gather(first - 1).sum() + at_shorter * unknown
+    last = (both.sum() + (longer - shorter) * at_shorter) / longer
     value = ((1 - p) * known + power(longer) * last).clip(0.0, 1.0)  # rounding errors
-    value = pl.when(shorter > 0).then(value).otherwise(0.0)
-    return pl.when(longer > 0).then(value)
-
-
-#: The depths from 1 to the number of documents of both runs.
-_DEPTH = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-
-
-class _Side:
-    """A run: the first and the last rank of each document's ties, and of the ties at each depth."""
-
-    def __init__(self, side: pl.Expr, ties: str | None) -> None:
-        self.first = side.cast(pl.Int64)
-        self.last = _tie_ranks(side)[1].cast(pl.Int64) if ties in UNORDERED else self.first
-        self.length = side.count().cast(pl.Int64)
-        self.is_shared = ties in ("a", "b")
-
-    def at_depth(self, rank: pl.Expr) -> pl.Expr:
-        """Return a rank of the ties at each depth; beyond the run, it is the depth."""
-        return rank.sort(nulls_last=True).fill_null(_DEPTH)
-
-    @property
-    def share_at_depth(self) -> pl.Expr:
-        """Return the contribution of each of the documents that are tied at a depth."""
-        first, last = self.at_depth(self.first), self.at_depth(self.last)
-        return (_DEPTH - first + 1) / (last - first + 1)
-
-    def share(self, depth: pl.Expr) -> pl.Expr:
-        """Return the contribution of each document to the first documents up to a depth."""
-        if not self.is_shared:
-            return (self.first <= depth).cast(pl.Float64)
-        return ((depth - self.first + 1) / (self.last - self.first + 1)).clip(0.0, 1.0)
-
-    def mean_share(self, other: _Side) -> pl.Expr:
-        """Return the mean contribution at each depth of the documents that only this run has.
-
-        Documents that contribute nothing do not count.
-        """
-        only = (self.first.is_not_null() & other.first.is_null()).cast(pl.Int64)
-        only = only.sort_by(self.first, nulls_last=True)
-        up_to = only.cum_sum()
-        before = (up_to - only).gather(self.at_depth(self.first) - 1)
-        until = up_to.gather(self.at_depth(self.last) - 1)
-        return (before + (until - before) * self.share_at_depth) / until
-
-
-def _size(left: _Side, right: _Side, ties: str | None) -> pl.Expr:
-    """Return by what the agreement at each depth is divided."""
-    if ties == "w":
-        return (left.at_depth(left.last) + right.at_depth(right.last)) / 2
-    if ties == "b":
-        squares = []
-        for side in (left, right):
-            first, last = side.at_depth(side.first), side.at_depth(side.last)
-            squares.append(first - 1 + side.share_at_depth**2 * (last - first + 1))
-        return (squares[0] * squares[1]).sqrt()
-    return _DEPTH
-
-
-def _weighted(left: _Side, right: _Side, weights: pl.Expr, ties: str | None) -> pl.Expr:
-    """Return the sum over depths of the weight times the agreement of the known documents."""
-    both = left.first.is_not_null() & right.first.is_not_null()
-
-    def between(values: pl.Expr, start: pl.Expr, end: pl.Expr) -> pl.Expr:
-        """Return the sum of values over the depths from a start to the one before an end."""
-        sums = values.cum_sum(reverse=True)
-        start = pl.min_horizontal(start, end)
-        return (sums.gather(start.filter(both) - 1) - sums.gather(end.filter(both) - 1)).sum()
-
-    def beyond(start: pl.Expr) -> pl.Expr:
-        return weights.cum_sum(reverse=True).gather(start.filter(both) - 1).sum()
-
-    first = pl.max_horizontal(left.first, right.first)
-    if ties not in ("a", "b"):
-        return beyond(first)
-    a, b = left.share_at_depth, right.share_at_depth
-    return (
-        # From the last rank of its ties on, a document contributes 1.
-        beyond(pl.max_horizontal(left.last, right.last))
-        + between(weights * a, pl.max_horizontal(left.first, right.last), left.last)
-        + between(weights * b, pl.max_horizontal(right.first, left.last), right.last)
-        + between(weights * a * b, first, pl.min_horizontal(left.last, right.last))
-    )
+    return pl.when(longer > 0).then(pl.when(shorter > 0).then(value).otherwise(0.0))

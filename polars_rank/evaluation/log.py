@@ -15,7 +15,7 @@ import polars as pl
 
 from polars_rank._params import OPTIONS, OWN, Names, check_name, free, public
 from polars_rank._polars import FewRows, ManyRows, frame_of
-from polars_rank._progress import known_rows, watch
+from polars_rank._progress import known_rows, watcher
 from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import RUN, RUNS, Columns, Label, Score, check_single
 from polars_rank.conventions import (
@@ -272,7 +272,7 @@ class Log:
         change = self._without_copies if self.merges_copies else None
         rows = self.keys.rows(self.table, selected, change)
         if self.progress:  # after the sort: the bar hides from Polars that a log is sorted
-            return watch(rows, known_rows(self.table)).set_sorted(self.keys.group)
+            return watcher(known_rows(self.table))(rows).set_sorted(self.keys.group)
         return rows
 
     def rankings(self, rows: pl.LazyFrame, values: Sequence[pl.Expr]) -> pl.LazyFrame:

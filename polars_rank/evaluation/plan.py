@@ -21,7 +21,6 @@ from polars_rank._params import OWN, check_name, check_type, described, missing_
 from polars_rank._polars import frame_of
 from polars_rank.checks import FAILED, Check, checks_of, failed, raise_failed
 from polars_rank.columns import RANKED
-from polars_rank.conventions import Conventions
 from polars_rank.definitions import Definition, Ordering
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.evaluation.by_columns import (
@@ -44,7 +43,6 @@ from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics import analyses
 from polars_rank.metrics.expectations import expectation, has_reverse, reverse
 from polars_rank.metrics.metric import FILLED, REGISTER, Metric, parameters_of, tree_of
-from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.names import named_in
 from polars_rank.metrics.nodes import Value
 
@@ -214,17 +212,13 @@ def _check_expression(column: Definition) -> None:
     is_decided = isinstance(conventions.undefined, Mapping) and column.name in conventions.undefined
     for full_name, leaf in named_in(metric).items():
         name, filled, _ = full_name.partition(FILLED)
-        if _changes(conventions, name):
-            raise ArgumentError(
-                f"expression {column.name!r} contains the metric {name}, which would not follow "
-                f"the conventions {conventions.name!r}; evaluate the metric itself, and use its "
-                "column of the result"
-            )
         counts = {"zero": 0, "one": 1}.get(conventions.counts_as(leaf))
         can_be_null = (
             REGISTER[leaf.function.__name__].undefined is not None or "irrelevant=" in name
         )
-        if can_be_null and not filled and counts is not None and not is_decided:
+        # A rule for a column that has the name of the metric is one for the metric.
+        is_open = not filled and (not is_decided or name == column.name)
+        if can_be_null and is_open and counts is not None:
             raise ArgumentError(
                 f"expression {column.name!r} contains the metric {name} in a function of Polars, "
                 f"which would not count undefined values as {counts} (`undefined`); write "
@@ -236,17 +230,6 @@ def _check_expression(column: Definition) -> None:
             f"expression {column.name!r} reads internal columns, {reads}; read columns of the "
             "ranked table instead"
         )
-
-
-def _changes(conventions: Conventions, name: str) -> bool:
-    """Return whether conventions change a metric that an expression over the ranked table reads."""
-    if not conventions.parameters and conventions.gain_from is None:
-        return False
-    try:
-        metric = read_metric(name)
-    except ArgumentError:  # a parameter has no representation as text
-        return True
-    return conventions.apply(metric).arguments != metric.arguments
 
 
 def _with_inputs(log: Log, needs: Needs, reads: AbstractSet[str]) -> Log:

@@ -103,9 +103,7 @@ def in_batches(table: pl.LazyFrame, plan: Callable[[pl.LazyFrame], pl.LazyFrame]
 
 
 def by_ranking(
-    rows: pl.LazyFrame,
-    keys: Sequence[str],
-    plan: Callable[[pl.LazyFrame], pl.LazyFrame],
+    rows: pl.LazyFrame, keys: Sequence[str], plan: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.LazyFrame:
     """Return the result of a plan that computes each ranking from its own rows.
 
@@ -150,9 +148,7 @@ def by_query(
 
 
 def by_group(
-    rows: pl.LazyFrame,
-    groups: Sequence[str],
-    plan: Callable[[pl.LazyFrame], pl.LazyFrame],
+    rows: pl.LazyFrame, groups: Sequence[str], plan: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.LazyFrame:
     """Return the results of a plan for the rows of each group, one group after the other.
 

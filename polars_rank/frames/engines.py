@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -73,24 +73,6 @@ class Separable(NamedTuple):
 Computation: TypeAlias = "pl.LazyFrame | Separable | Mergeable"
 
 
-class Engine(Protocol):
-    """An engine that evaluates its own DataFrames lazily, in parts."""
-
-    def run(
-        self, function: Callable[..., Separable | Mergeable], frame: Any, options: Mapping[str, Any]
-    ) -> Any:
-        """Return the result of a function of a LazyFrame for a DataFrame of the engine."""
-
-    def schema_of(self, frame: Any) -> pl.Schema:
-        """Return the schema of a DataFrame with the types of Polars."""
-
-    def join_judgments(self, rankings: Any, judgments: Any, options: Mapping[str, Any]) -> Any:
-        """Return the result of `join_judgments`; `judgments` may be any table."""
-
-    def unsupported(self) -> Exception:
-        """Return the error of a function that needs all rows at once."""
-
-
 class EngineFrame(Protocol):
     """A DataFrame of an engine, such as a Spark DataFrame."""
 
@@ -98,12 +80,13 @@ class EngineFrame(Protocol):
         """Return the result of a function that is called with batches of rows."""
 
 
-#: Functions that import an engine, by the package of its class `DataFrame`. Engines are registered
-#: by the package `polars_rank`, because they import the functions that they run.
-ENGINES: dict[str, Callable[[], Engine]] = {}
+#: Functions that import an engine, by the package of its class `DataFrame`. An engine is a module
+#: with the functions of `polars_rank.spark`, which evaluates its own DataFrames lazily, in parts.
+#: Engines are registered by the package `polars_rank`, because they import what they run.
+ENGINES: dict[str, Callable[[], Any]] = {}
 
 
-def engine_of(frame: Any) -> Engine | None:
+def engine_of(frame: Any) -> Any:
     """Return the engine of a DataFrame; None for tables of Polars and tables in Arrow's format."""
     for kind in type(frame).__mro__:
         for package, load in ENGINES.items():

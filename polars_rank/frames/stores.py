@@ -16,15 +16,36 @@ from polars_rank.errors import ArgumentError, SourceError, short
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Patterns of errors. They are compiled on first use, which keeps the import fast.
 _DENIED = (
     r"(?i)40[13] |AccessDenied|Unauthorized|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
     r"|lacked the necessary privileges|credential"
 )
 _MOVED = r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed|redirect without LOCATION"
 _RETRIED = r"after [1-9]\d* retries|response body error"
-_STATUS = r"status code: (\d{3}[^:(]*)"
-_BROKEN = r"(?<!Generic )HTTP error|timed out|error sending request|connection"
+_BROKEN = "(?<!Generic )HTTP error|timed out|error sending request|connection"
+_LIMITS = "try again, or increase 'max_retries' and 'read_timeout' in storage_options={...}"
+#: A pattern of the code and the text of an error, the problem with what its group found, and the
+#: remedy. The first pattern counts. They are compiled on first use, which keeps the import fast.
+_PROBLEMS = (
+    ("^NoSuchBucket ", "bucket not found", "check its name, the endpoint, and the region"),
+    (
+        _DENIED, "access is denied{}",
+        "check the key, the secret and the region in storage_options={...}, and permissions",
+    ),
+    ("Object at location (.+?) not found", "object {!r} not found", "check the path"),
+    (
+        f"(?s)^(?!.*Generic HTTP error).*(?:{_MOVED})",
+        "the bucket is in another region", "set it in storage_options={...}",
+    ),
+    ("Unable parse source url", "the URL is invalid", "check the name of the server and the port"),
+    (
+        rf"(?s)^(?!.*(?:{_RETRIED})).*?status code: (\d{{3}}[^:(]*)",
+        "the server answered {}", "check the URL",
+    ),
+    (_RETRIED, "the connection failed after several retries", _LIMITS),
+    (_BROKEN, "the connection failed", _LIMITS),
+    ("", "the object store returned an error", "see the details"),
+)  # fmt: skip
 
 #: Column of the file names, and options of `scan_parquet` that change the rows or columns.
 _FILE = "polars_rank:file"
@@ -110,30 +131,10 @@ def store_error(error: BaseException, urls: Sequence[str] = ()) -> SourceError |
     code = match[1] if match else ""
     details = " ".join(re.split(r"<\?xml|\(path: ", text)[0].split())
     details = details.removeprefix("object-store error: ").strip(" :-")
-    key = re.search(r"Object at location (.+?) not found", text)
-    if code == "NoSuchBucket":
-        problem, remedy = "bucket not found", "check its name, the endpoint, and the region"
-    elif re.search(_DENIED, f"{code} {text}"):
-        problem = f"access is denied{f' ({code})' if code else ''}"
-        remedy = (
-            "check the key, the secret, the region, and their permissions (storage_options={...} "
-            "or environment variables)"
-        )
-    elif key:
-        problem, remedy = f"object {key[1]!r} not found", "check the path"
-    elif "Generic HTTP error" not in text and re.search(_MOVED, f"{code} {text}"):
-        problem, remedy = "the bucket is in another region", "set it in storage_options={...}"
-    elif "Unable parse source url" in text:
-        problem, remedy = "the URL is invalid", "check the name of the server and the port"
-    elif (status := re.search(_STATUS, text)) and not re.search(_RETRIED, text):
-        problem, remedy = f"the server answered {status[1].strip()}", "check the URL"
-    elif re.search(f"{_RETRIED}|{_BROKEN}", text):
-        often = " after several retries" if re.search(_RETRIED, text) else ""
-        problem = f"the connection failed{often}"
-        remedy = (
-            "try again, or increase the limits with storage_options="
-            "{'max_retries': ..., 'retry_timeout_ms': ..., 'read_timeout': '60s'}"
-        )
-    else:
-        problem, remedy = "the object store returned an error", "see the details"
-    return SourceError(f"{names} cannot be read: {problem}; {remedy}. Details: {details}")
+    for pattern, problem, remedy in _PROBLEMS:
+        if found := re.search(pattern, f"{code} {text}"):
+            value = found[1].strip() if found.re.groups else code and f" ({code})"
+            return SourceError(
+                f"{names} cannot be read: {problem.format(value)}; {remedy}. Details: {details}"
+            )
+    return None

@@ -249,18 +249,11 @@ def _unsupported(rows: Any) -> str:
 
 #: Functions that read files, by extension. Files with other extensions may be Parquet logs.
 _READERS = {
-    ".csv": "pl.scan_csv",
-    ".tsv": "pl.scan_csv",
-    ".json": "pl.read_json",
-    ".ndjson": "pl.scan_ndjson",
-    ".jsonl": "pl.scan_ndjson",
-    ".arrow": "pl.scan_ipc",
-    ".feather": "pl.scan_ipc",
-    ".ipc": "pl.scan_ipc",
-    ".txt": "pr.scan_run",
-    ".run": "pr.scan_run",
-    ".qrels": "pr.scan_judgments",
-}
+    ".csv": "pl.scan_csv", ".tsv": "pl.scan_csv", ".json": "pl.read_json",
+    ".ndjson": "pl.scan_ndjson", ".jsonl": "pl.scan_ndjson", ".arrow": "pl.scan_ipc",
+    ".feather": "pl.scan_ipc", ".ipc": "pl.scan_ipc", ".txt": "pr.scan_run",
+    ".run": "pr.scan_run", ".qrels": "pr.scan_judgments",
+}  # fmt: skip
 
 
 def _remedy(value: object) -> str:

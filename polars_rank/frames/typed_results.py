@@ -21,12 +21,9 @@ NESTED = pl.Struct({})
 _NO_TEXT = (pl.Object, pl.Binary)
 #: What values of a type are called in messages.
 _WORDS = {
-    TEXT: "text",
-    FLAG: "true or false",
-    COUNT: "whole numbers",
-    NUMBER: "numbers",
+    TEXT: "text", FLAG: "true or false", COUNT: "whole numbers", NUMBER: "numbers",
     NESTED: "lists or structures",
-}
+}  # fmt: skip
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 

@@ -67,11 +67,6 @@ class Formula(NamedTuple):
     is_weighted: bool = True
     needs_weights: bool = False
 
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the method reads the scores of runs; otherwise, it reads ranks only."""
-        return self.points is None
-
 
 def _positive_mean(mean: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Formula:
     """Return a weighted mean of the scores above 0, which is 0 if there are none."""
@@ -348,12 +343,13 @@ class Fusion:
 
     def _check_owners(self) -> None:
         """Raise `ArgumentError` for a parameter of another method or normalization, or a lack."""
+        reads_scores = self.rule.points is None  # otherwise, the method reads ranks only
         owners = (
             ("k", "`method` 'rrf'", self.method == "rrf"),
             ("gamma", "`method` 'gmnz'", self.method == "gmnz"),
             ("phi", "`method` 'rbc'", self.method == "rbc"),
-            ("normalize", "a `method` that reads scores, not ranks", self.rule.reads_scores),
-            ("missing", "a `method` that reads scores, not ranks", self.rule.reads_scores),
+            ("normalize", "a `method` that reads scores, not ranks", reads_scores),
+            ("missing", "a `method` that reads scores, not ranks", reads_scores),
             ("missing", "`normalize` other than 'borda'", self.normalize != "borda"),
         )
         for name, owner, is_owner in owners:

@@ -40,22 +40,16 @@ _STEP = 0.1
 _UNJUDGED = "unjudged"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
-    "metric": pl.String(),
-    PROCEDURE: pl.String(),
+    "metric": pl.String(), PROCEDURE: pl.String(),
     **dict.fromkeys(("mean", "low", "high", *_DIFFERENCES), pl.Float64()),
-    "queries": pl.Int64(),
-    _UNJUDGED: pl.Int64(),
-    "reversible": pl.Boolean(),
-    "method": pl.String(),
-    "by_fold": pl.List(pl.String),
-}
+    "queries": pl.Int64(), _UNJUDGED: pl.Int64(), "reversible": pl.Boolean(),
+    "method": pl.String(), "by_fold": pl.List(pl.String),
+}  # fmt: skip
 _CURVE: dict[str, Any] = {
-    "metric": pl.String(),
-    CANDIDATE: pl.UInt32(),
+    "metric": pl.String(), CANDIDATE: pl.UInt32(),
     **dict.fromkeys(("mean", "low", "high"), pl.Float64()),
-    "queries": pl.Int64(),
-    "method": pl.String(),
-}
+    "queries": pl.Int64(), "method": pl.String(),
+}  # fmt: skip
 
 
 @framed

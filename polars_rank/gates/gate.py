@@ -16,8 +16,7 @@ from polars import col
 from polars_rank._pages import Page, Paged
 from polars_rank._params import one_of, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
-from polars_rank.diagnostics.log_facts import Problem, facts
-from polars_rank.diagnostics.robust_verdicts import TRIMMED, headline
+from polars_rank.diagnostics.log_facts import facts
 from polars_rank.errors import DataError, GateFailed, number_of, warn
 from polars_rank.evaluation.log import Log
 from polars_rank.gates import golden as files
@@ -50,13 +49,7 @@ class Gate(Paged):
     warnings
         What looks wrong in the golden file, the results and the baseline.
     notes
-        What was evaluated, which loss the rules find with 80% probability, and what the result
-        depends on.
-    robustness
-        What becomes of the result: "holds" if the gate passes or fails alike in the best and the
-        worst order of tied documents, and without the 1% of the queries that differ most from the
-        baseline; "depends on: ties, outliers" if not; "unclear" without rules; or "broken: ..." if
-        the results look broken, as in `diagnostics.robustness`.
+        What was evaluated, and which loss the rules find with 80% probability.
     page
         The page that is printed, which is also written as Markdown, HTML, JSON and JUnit XML.
     """
@@ -67,7 +60,6 @@ class Gate(Paged):
     metrics: list[str]
     warnings: list[str]
     notes: list[str]
-    robustness: str
     _current: Baseline
 
     @property
@@ -208,8 +200,8 @@ def gate(
     -------
     Gate
         `passed`, `verdicts` (a row per rule, as in `check`), `table` (means by category),
-        `queries`, `warnings`, `notes`, `robustness`, `page`, and the method `write_baseline`. As
-        text, it is a page of 80 columns; its representation names the rules that fail, as for
+        `queries`, `warnings`, `notes`, `page`, and the method `write_baseline`. As text, it is a
+        page of 80 columns; its representation names the rules that fail, as for
         ``assert gate.passed, gate``.
 
     Raises
@@ -261,8 +253,7 @@ def gate(
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
     problems += files.low_grades(golden, chosen.rel)
     problems += [] if documents is None else files.unknown_ids(golden, documents, runs)
-    broken = _broken(measures)
-    problems += [f"the results look broken ({each.name}): {each.text}" for each in broken]
+    problems += _broken(measures)
     change = None
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
@@ -272,13 +263,11 @@ def gate(
     verdicts = limits.verdicts(measures, change)
     for text in problems:
         warn(text)
-    survival = _robustness(verdicts, limits, measures, change, broken)
     notes = [_resolution(measures, change, limits), *_notes(measures, before)]
-    notes += [f"the result {survival}"] if survival.startswith("depends") else []
     notes += [text for each in sources for text in each.sentences()]
     return Gate(
         verdicts, means_by_category(measures, change), measures.queries(before), measures.metrics,
-        problems, notes, survival, current,
+        problems, notes, current,
     )  # fmt: skip
 
 
@@ -297,46 +286,19 @@ def _check_results(golden: files.Golden, runs: Sequence[files.Results]) -> None:
         )
 
 
-def _broken(measures: Measures) -> list[Problem]:
-    """Return why results look broken."""
+def _broken(measures: Measures) -> Iterator[str]:
+    """Yield why results look broken."""
     cutoffs = [k for k in map(cutoff, measures.expressions) if k is not None]
-    found: dict[str, Problem] = {}
+    found: dict[str, str] = {}
     for each in measures.runs:
         lowest, k = measures.conventions.rel, min(cutoffs, default=None)
         problems = facts(Log.of(each.log.lazy(), run=None), lowest, k).problems
         for problem in chain.from_iterable(problems.values()):
             # The results say for which queries nothing was retrieved; others have failed.
             if problem.name != "queries missing" or each.failed:
-                found.setdefault(problem.name, problem)
-    return [*found.values()]
-
-
-def _robustness(
-    verdicts: pl.DataFrame,
-    limits: Limits,
-    measures: Measures,
-    change: Change | None,
-    problems: Sequence[Problem],
-) -> str:
-    """Return what becomes of the result of a gate, as `diagnostics.robustness` does."""
-    choices: list[tuple[str, Measures, Change | None]] = []
-    for ties in ("best", "worst") if measures.has_ties else ():
-        other = replace(measures, conventions=measures.conventions.but(ties=ties))
-        of_other = change and Change.of(other, change.baseline, change.metrics)
-        choices.append(("ties", other, of_other))
-    if change is not None:
-        less = change.without_outliers(TRIMMED)
-        left = less.pairs["category"].n_unique()
-        if less.pairs.height and left == change.pairs["category"].n_unique():
-            choices.append(("outliers", measures, less))
-    failed = "fail" in verdicts["verdict"]
-    changed = [
-        name
-        for name, other, of_other in choices
-        if ("fail" in limits.verdicts(other, of_other)["verdict"]) != failed
-    ]
-    verdict = "unclear" if verdicts.is_empty() else "clear"
-    return headline(verdict, [*dict.fromkeys(changed)], [each.name for each in problems])
+                found.setdefault(problem.name, problem.text)
+    for name, text in found.items():
+        yield f"the results look broken ({name}): {text}"
 
 
 def _notes(measures: Measures, before: Baseline | None) -> Iterator[str]:

@@ -38,7 +38,7 @@ def page_of(gate: Any) -> Page:
         details=[table_of_verdicts(passed, count)] if passed.height else [],
         summary=f"{title}: {', '.join(texts)}" if names else title,
         data={
-            "passed": gate.passed, "robustness": gate.robustness, "warnings": gate.warnings,
+            "passed": gate.passed, "warnings": gate.warnings,
             "verdicts": verdicts, "table": gate.table, "queries": gate.queries,
         },
         cases=page_of_verdicts(verdicts).cases if verdicts.height else (),

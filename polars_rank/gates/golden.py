@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -17,7 +15,7 @@ from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.fields import FieldNames, Kind, listed, place
-from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
+from polars_rank.io.formats import Reading, read_judgment_files, read_run_files, scan_table
 from polars_rank.io.judgments import with_ids
 from polars_rank.io.outputs import check_path
 from polars_rank.io.records import is_error, read_table
@@ -27,12 +25,6 @@ from polars_rank.io.spans import join_spans
 ALL, UNANSWERABLE = "all", "unanswerable"
 #: Names of the column of documents in a corpus.
 _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
-#: Functions that read a corpus, by the ending of its file.
-_READERS: dict[str, Callable[[str], pl.DataFrame]] = {
-    ".parquet": pl.read_parquet, ".pq": pl.read_parquet, ".json": pl.read_json,
-    ".csv": partial(pl.read_csv, infer_schema=False),
-    ".tsv": partial(pl.read_csv, infer_schema=False, separator="\t"),
-}  # fmt: skip
 #: Names of the column of the category.
 _CATEGORIES = ("category", "class")
 #: Names in a message.
@@ -297,16 +289,18 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
 
 
 def read_corpus(given: Any) -> pl.DataFrame:
-    """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
+    """Return the documents of a corpus, with the column `doc`."""
     if isinstance(given, (str, PathLike)):
         name = fspath(given)
         check_path(name, "corpus")
-        read = _READERS.get(PurePath(name).suffix.lower(), pl.read_ndjson)
         try:
-            table = read(name)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            known = ".jsonl, " + ", ".join(_READERS)
-            raise SourceError(f"cannot read the corpus '{name}' as {known}: {error}") from error
+            # All columns of text files are text, which does not depend on the version of Polars.
+            table = (
+                pl.read_json(name) if name.lower().endswith(".json")
+                else scan_table([name], None, lambda _: True).collect()
+            )  # fmt: skip
+        except (OSError, SourceError, pl.exceptions.PolarsError) as error:
+            raise SourceError(f"cannot read the corpus '{name}': {error}") from error
     else:
         table = lazy(given, "corpus").collect()
     found = [name for name in _IDS if name in table.columns]

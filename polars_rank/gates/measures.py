@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
@@ -144,7 +143,6 @@ class Measures:
 class Change:
     """The differences from a baseline, on the queries with the same labels."""
 
-    baseline: Baseline
     metrics: list[str]
     #: Of each metric, the values now and before (`BEFORE`), where a query counts in both.
     pairs: pl.DataFrame
@@ -161,16 +159,7 @@ class Change:
             pl.when(pl.all_horizontal(col(*pair).is_not_null())).then(each).alias(each)
             for pair in names for each in pair
         )  # fmt: skip
-        return None if pairs.is_empty() or not metrics else cls(baseline, metrics, pairs)
-
-    def without_outliers(self, share: float) -> Change:
-        """Return the change without the share of the queries that differ most."""
-        name = main_metric(self.metrics)
-        differences = (col(name) - col(name + BEFORE)).abs()
-        number = math.ceil(share * self.pairs.height)
-        outliers = self.pairs.sort(differences, "query", descending=[True, False], nulls_last=True)
-        kept = self.pairs.join(outliers.head(number), on="query", how="anti")
-        return replace(self, pairs=kept)
+        return None if pairs.is_empty() or not metrics else cls(metrics, pairs)
 
     def _values(self, *, before: bool) -> pl.DataFrame:
         values = (col(name + BEFORE * before).alias(name) for name in self.metrics)

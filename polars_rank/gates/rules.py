@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, cast
 from polars_rank._params import check_types, number, number_in, one_of
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.io.files import read_toml
-from polars_rank.io.inputs import is_utf8
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn
 from polars_rank.stats.summary import SUMMARY
@@ -148,10 +147,6 @@ class Rule:
         pairs = [f'{n}="{text}"' if "," in text else f"{n}={text}" for n, text in texts.items()]
         return f"{self.condition} where({', '.join(pairs)})" if pairs else self.condition
 
-    def holds(self, value: float) -> bool:
-        """Return whether a number is on the right side of the bound."""
-        return bool(_COMPARED[self.sign](value, self.bound))
-
     def is_about(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row has the metric, and the groups or the slice, of the rule."""
         if self.metric not in (None, row["metric"]):
@@ -164,45 +159,34 @@ class Rule:
         low, high = COLUMNS[self.column].bounds or (self.column, self.column)
         return row.get(low), row.get(high)
 
-    def decide(self, row: Mapping[str, Any]) -> str:
-        """Return "pass" if the rule holds for the whole interval of a row, "fail" if for no part.
+    def decide(self, row: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Return the verdict on a row, and that of `compare` or why there is no number.
 
+        It is "pass" if the rule holds for the whole interval of the row, "fail" if for no part.
         Otherwise, and without an interval, it is "undecided". A guard passes then, and so does a
         rule without `where` in a slice.
         """
-        if not row["queries"] or self._is_null(row):
-            return "fail"
-        kept = self._kept(row)
-        if len(kept) == 1:
-            return "pass" if kept == {True} else "fail"
-        is_guard = self.is_guard or (row.get("slice") is not None and not self.where)
-        return "pass" if is_guard else "undecided"
-
-    def _is_null(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a number is missing: not a bound, nor a share of a mean of 0."""
-        is_share = self.column == "relative_difference"
-        return row[self.column] is None and COLUMNS[self.column].kind != BOUND and not is_share
-
-    def _kept(self, row: Mapping[str, Any]) -> set[bool]:
-        """Return whether the rule holds at the two ends of the interval; empty without one."""
-        ends = self.interval(row)
-        return set() if None in ends else {self.holds(float(each or 0)) for each in ends}
-
-    def reason(self, row: Mapping[str, Any]) -> str | None:
-        """Return why there is no number, or the verdict of `compare` on a row."""
         if not row["queries"]:
-            return "no queries"
-        if self._is_null(row):
-            return "the value is null"
-        if self.column == "relative_difference" and row[self.column] is None:
-            return "the baseline's mean is 0"
-        if None in self.interval(row):
-            return "too few"
+            return "fail", "no queries"
+        kind, is_unknown = COLUMNS[self.column].kind, row[self.column] is None
+        is_share = self.column == "relative_difference"  # of a mean that may be 0
+        if is_unknown and kind != BOUND and not is_share:
+            return "fail", "the value is null"
+        ends = [each for each in self.interval(row) if each is not None]
+        kept = {_COMPARED[self.sign](each, self.bound) for each in ends if len(ends) == 2}
+        is_guard = self.is_guard or (row.get("slice") is not None and not self.where)
+        verdict = "pass" if is_guard else "undecided"
+        if len(kept) == 1:
+            verdict = "pass" if True in kept else "fail"
+        if is_share and is_unknown:
+            return verdict, "the baseline's mean is 0"
+        if not kept:
+            return verdict, "too few"
         if "difference" not in row:
-            return "unclear" if len(self._kept(row)) > 1 else None
+            return verdict, "unclear" if len(kept) > 1 else None
         if row["difference"] == 0 and not row.get("wins") and not row.get("losses"):
-            return f"equal in all {number_of(row['queries'], 'query', 'queries')}"
-        return None if COLUMNS[self.column].kind == COUNT else row.get("verdict")
+            return verdict, f"equal in all {number_of(row['queries'], 'query', 'queries')}"
+        return verdict, None if kind == COUNT else row.get("verdict")
 
 
 def _restricted(text: str, where: Any) -> tuple[str, Any]:
@@ -233,7 +217,7 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
         raise ArgumentError(f"must be a list or the path of a file; found {short(rules)}", "rules")
     read = [Rule.read(each) for each in rules]
     for each in map(str, read):
-        if not is_utf8(each):
+        if any("\ud800" <= char <= "\udfff" for char in each):
             raise ArgumentError(f"the rule {each!a} (`rules`) is not valid Unicode")
     if not read:
         raise ArgumentError("is empty; pass at least one rule", "rules")

@@ -151,7 +151,7 @@ def decided(rules: Sequence[Rule], tables: Sequence[pl.DataFrame]) -> pl.DataFra
             where = ", ".join(f"{name}={text}" for name, text in texts.items())
             value = row.get(rule.column)
             low, high = rule.interval(row) if COLUMNS[rule.column].bounds else (None, None)
-            verdict, reason = rule.decide(row), rule.reason(row)
+            verdict, reason = rule.decide(row)
             found = (
                 rule.condition, where, None if value is None else float(value), low, high,
                 row["queries"], verdict, reason if row["queries"] is not None else "no such rows",

@@ -118,13 +118,6 @@ _INSIDE = {
 }
 #: Roles that `fields` cannot name.
 _UNNAMED_ROLES = ("text", "answerable")
-#: Usual names, for hints.
-_USUAL = {
-    "query": ("queryid", "question"), "doc": ("docid", "documentid", "id"),
-    "score": ("score", "similarity"),
-    "relevant": ("relevantids", "relevantdocs", "expectedids", "goldids"),
-    "results": ("results", "retrievedids", "retrieveddocs", "hits"),
-}  # fmt: skip
 #: Names of numbers that are neither labels nor scores, and of users, who are queries in logs.
 _NEUTRAL = "page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
 _USER = "user(id)?|session(id)?"
@@ -461,10 +454,9 @@ class Fields:
         for role in reversed(roles):
             self._require_known(names, role, inside=inside)
             types = ROLES[self.kind][role].types
-            fits = [self.last(name) for name in names if self.fields[name].types & types]
-            close = [name for name in fits if hint(plain(name), _USUAL.get(role, ()))]
-            if fits:
-                example = self.line(role, (close or fits[-1:])[0])
+            for name in names:
+                if self.fields[name].types & types:
+                    example = self.line(role, self.last(name))
         meanings = " or ".join(ROLES[self.kind][role].meaning for role in roles)
         self.fail(f"no field is known as {meanings}; name it, as in {example}")
 

@@ -1,8 +1,10 @@
-"""Parquet files of paths, directories and patterns; content of TOML files."""
+"""Paths of input files; Parquet files of paths, directories and patterns; TOML files."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tomllib
 from dataclasses import dataclass
 from glob import escape, glob
@@ -16,17 +18,75 @@ import polars.selectors as cs
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.ids import common_value_type
 from polars_rank.frames.stores import is_pattern, scan_store
-from polars_rank.io.inputs import Copy, origin, readable
 from polars_rank.io.outputs import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+#: Errors for patterns and URLs. Windows raises EINVAL.
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)
+
+#: Maximum number of files in messages.
+_MAX_NAMES = 5
+
+#: Names of copied inputs, such as "standard input", by the path of the copy.
+COPIES: dict[str, str] = {}
 
 #: Options of `scan_parquet` that allow files to have different schemas.
 _SCHEMA_OPTIONS = {"schema", "cast_options", "missing_columns", "extra_columns"}
 
 #: Errors of Polars for a damaged file. A panic is not an `Exception`.
 DAMAGE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+def origin(file: str) -> str:
+    """Return the name of a file for messages; for copies the name of the input."""
+    return COPIES.get(file, file)
+
+
+def first_names(files: Sequence[str]) -> list[str]:
+    """Return the names of the first files for messages, and the number of others."""
+    first, others = files[:_MAX_NAMES], files[_MAX_NAMES:]
+    return [*map(origin, first), *([f"{len(others):,} others"] if others else [])]
+
+
+def readable(path: str | os.PathLike[str], parameter: str = "path") -> str:
+    """Return the path of a file that can be read several times.
+
+    Parameters
+    ----------
+    path
+        A file, a pattern, or a URL.
+    parameter
+        Name of the parameter in errors.
+
+    Returns
+    -------
+    str
+        The path, with the home directory instead of "~".
+
+    Raises
+    ------
+    SourceError
+        For a pipe, which can be read only once, and for a name that is not UTF-8.
+    """
+    name = os.fspath(path)
+    check_path(name, parameter)
+    name = os.path.expanduser(name)  # noqa: PTH111  (unlike Path's, it accepts unknown users)
+    try:
+        mode = Path(name).stat().st_mode
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return name
+        raise SourceError(f"cannot read '{name}': {error.strerror}") from error
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode):
+        raise SourceError(
+            f"'{name}' is a pipe or a device, but files are read several times; write a file, or "
+            "pipe it into a command that reads standard input (-)"
+        )
+    if any("\ud800" <= each <= "\udfff" for each in name):  # bytes that are not UTF-8
+        raise SourceError(f"the name of {name!r} is not UTF-8; rename the file")
+    return name
 
 
 @dataclass(frozen=True)
@@ -84,7 +144,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     names = [readable(name, "paths") for name in given]
     if any("://" in name for name in names):
         return Files(names, remote=True)
-    local = [name if isinstance(name, Copy) else str(Path(name)) for name in names]
+    local = [str(Path(name)) for name in names]
     folders = [Path(path) for path in local if Path(path).is_dir()]
     below = {
         key
@@ -171,8 +231,12 @@ def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFra
     if options.get("hive_schema"):
         above = dict.fromkeys(files.above, pl.String)
         options["hive_schema"] = {**above, **options["hive_schema"]}
-    in_file = pl.scan_parquet(names[0], glob=False, hive_partitioning=False).collect_schema()
-    return pl.scan_parquet(names, **options).drop(files.above - {*in_file}, strict=False)
+    for name in sorted(files.above & {*_schema(names[0])}):
+        raise SourceError(
+            f"column {name!r} is in '{names[0]}', but Polars would read it from the folder "
+            f"'{name}=...' above; rename the folder, or set `hive_partitioning` to False"
+        )
+    return pl.scan_parquet(names, **options).drop(files.above, strict=False)
 
 
 def _files(path: str) -> list[str]:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import partial
+from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import polars as pl
 from polars import col
@@ -25,8 +26,10 @@ from polars_rank.errors import (
     warn,
 )
 from polars_rank.frames.stores import store_error
+from polars_rank.io import trec_lines
 from polars_rank.io.fields import (
     NO_FIELDS,
+    UNNAMED,
     FieldNames,
     Kind,
     check_found,
@@ -34,33 +37,28 @@ from polars_rank.io.fields import (
     is_known,
     is_text,
 )
-from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
-from polars_rank.io.inputs import origin
+from polars_rank.io.files import DAMAGE, damaged, find_files, origin, readable, scan_files
 from polars_rank.io.json_files import json_records
-from polars_rank.io.outputs import check_path
 from polars_rank.io.records import ReadFile, read_records, read_table
-from polars_rank.io.text_files import ARROW_STREAM, Paths, reading, scan_csv, scan_ipc, text_files
-from polars_rank.io.trec_lines import (
-    LAYOUTS,
-    Negative,
-    is_svmlight,
-    layout_of,
-    malformed_layout,
-    malformed_line,
-    other_kind,
-    read_qrels,
-    read_run,
-    read_svmlight,
-    stem,
-)
+from polars_rank.io.text_files import Paths, reading, scan_csv, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
 Format: TypeAlias = Literal["trec", "json", "csv", "tsv", "parquet", "ipc", "svmlight"]
+Negative: TypeAlias = Literal["unjudged", "keep"]
+TableFormat: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
 #: Number of bytes from which the format is recognized.
 _START_BYTES = 1 << 16
+
+
+#: Formats by the ending of the name, without that of a compression.
+_ENDINGS: dict[str, TableFormat] = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson",
+    ".jsonl": "ndjson", **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
+}  # fmt: skip
+_COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
 
 class Start(NamedTuple):
@@ -81,12 +79,12 @@ class Start(NamedTuple):
         with reading(file) as stream:
             content = stream.read(_START_BYTES)
         text = content.decode("utf-8", "replace").removeprefix("\ufeff")
-        lines = re.split(r"\r\n|\r|\n", text)
+        lines = text.split("\n")
         lines = lines[:-1] if len(content) == _START_BYTES and len(lines) > 1 else lines
         known = [
-            (number, line.strip()) for number, line in enumerate(lines, 1)
-            if (start := line.strip())
-            and not (start.startswith("#") and layout_of(start, kind, given) is None)
+            (number, line) for number, line in enumerate(map(str.strip, lines), 1)
+            if line
+            and not (line.startswith("#") and trec_lines.layout_of(line, kind, given) is None)
         ]  # fmt: skip
         number = next((number for number, _ in known), 1)
         return cls(file, kind, content, [line for _, line in known], number, given)
@@ -104,19 +102,16 @@ class Start(NamedTuple):
     @property
     def layout(self) -> tuple[str, ...] | None:
         """The roles of the fields of a TREC file, or None for another format."""
-        return layout_of(self.line, self.kind, self.given)
+        return trec_lines.layout_of(self.line, self.kind, self.given)
 
     def format(self) -> Format | None:
         """Return the format, or None if it is unknown."""
         return next((name for name, form in _FORMATS.items() if form.is_known(self)), None)
 
-    def separator(self, *separators: str) -> str | None:
-        """Return the separator with which the first line is a header that has a known name."""
-        for separator in separators:
-            names = [name.strip().strip('"') for name in self.line.split(separator)]
-            if len(names) > 1 and any(is_known(name, self.kind, self.given) for name in names):
-                return separator
-        return None
+    def has_header(self, separators: str) -> bool:
+        """Return whether the first line is a header that has a known name."""
+        names = [name.strip().strip('"') for name in re.split(f"[{separators}]", self.line)]
+        return len(names) > 1 and any(is_known(name, self.kind, self.given) for name in names)
 
 
 class _Format(NamedTuple):
@@ -124,35 +119,99 @@ class _Format(NamedTuple):
 
     about: str
     is_known: Callable[[Start], bool]
-    #: Endings of files in an object store, whose content is not read to recognize the format.
-    endings: tuple[str, ...] = ()
 
 
 #: The formats in the order in which they are tried.
 _FORMATS: dict[Format, _Format] = {
-    "parquet": _Format(
-        "Parquet", lambda start: start.content.startswith(b"PAR1"), (".parquet", ".pq")
-    ),
-    "ipc": _Format(
-        "Arrow", lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM)),
-        (".arrow", ".feather", ".ipc"),
-    ),
+    "parquet": _Format("Parquet", lambda start: start.content.startswith(b"PAR1")),
+    "ipc": _Format("Arrow", lambda start: start.content.startswith(b"ARROW1")),
     "json": _Format(
         "JSON or JSON lines: records, or mappings from queries to documents",
-        lambda start: start.line.startswith(("{", "[")), (".json", ".jsonl", ".ndjson"),
+        lambda start: start.line.startswith(("{", "[")),
     ),
     "svmlight": _Format(
         "SVMlight with qid, or with a file NAME.query",
-        lambda start: start.kind == "judgments" and is_svmlight(start.line, start.file),
-        (".svm", ".svmlight"),
+        lambda start: start.kind == "judgments" and trec_lines.is_svmlight(start.line, start.file),
     ),
     "trec": _Format(
         "TREC or MS MARCO: fields separated by spaces or tabs",
         lambda start: not start.line or start.layout is not None,
     ),
-    "tsv": _Format("TSV with a header", lambda start: bool(start.separator("\t")), (".tsv",)),
-    "csv": _Format("CSV with a header", lambda start: bool(start.separator(",", ";")), (".csv",)),
-}  # fmt: skip
+    "tsv": _Format("TSV with a header", lambda start: start.has_header("\t")),
+    "csv": _Format("CSV with a header", lambda start: start.has_header(",;")),
+}
+
+
+def scan_table(
+    paths: Sequence[str],
+    form: TableFormat | None,
+    is_id: Callable[[str], bool],
+    options: Mapping[str, str] | None = None,
+    *,
+    alone: bool = False,
+) -> pl.LazyFrame:
+    """Scan a table in any format, with rows in any order.
+
+    `is_id` says which columns of text files are ids, `alone` whether a row of such a file may have
+    only its first field. `options` are those of Parquet files whose columns differ.
+    """
+    form = form or table_format(paths)
+    if form == "parquet":
+        return scan_files(find_files(paths), {**(options or {})})
+    for name in options or ():
+        option = f"--{name.replace('_', '-')}"
+        raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
+    files = [file for path in paths for file in text_files(path)]
+    if form == "ipc":
+        return pl.scan_ipc(files, glob=False)
+    if form == "ndjson":  # unlike other functions, Polars' function expands patterns in all names
+        names = [file if "://" in file else escape(file) for file in files]
+        try:
+            table = pl.scan_ndjson(names, infer_schema_length=None)
+            table.collect_schema()  # reads all rows
+        except DAMAGE as error:
+            raise damaged(", ".join(map(origin, files)), error, "JSON lines") from error
+        return table
+    if form == "trec":
+        return scan_run(files, "trec")
+    return scan_csv(files, is_id, "\t" if form == "tsv" else ",", alone=alone)
+
+
+def table_format(paths: Sequence[str]) -> TableFormat:
+    """Return the format of files; raise `ArgumentError` for files of different formats."""
+    forms = {*map(_table_format, paths)}
+    if len(forms) > 1:
+        raise ArgumentError(f"files of different formats: {', '.join(paths)}")
+    return forms.pop() if forms else "parquet"
+
+
+def _table_format(path: str) -> TableFormat:
+    """Return the format of a file, a directory, a pattern or a URL."""
+    if _ending(path) in _ENDINGS or "://" in path:
+        return _ENDINGS.get(_ending(path), "parquet")
+    if Path(path).is_dir():
+        return "parquet"
+    (file, *_) = text_files(path)
+    if _ending(file) in _ENDINGS:
+        return _ENDINGS[_ending(file)]
+    start = Start.of(file, "run")
+    form = start.format()
+    if form in ("parquet", "ipc", "trec") and start.line:
+        return cast("TableFormat", form)
+    if start.line.startswith("{"):
+        return "ndjson"
+    is_other = trec_lines.layout_of(start.line, "judgments") or start.line.startswith("[")
+    if not is_other and ("\t" in start.line or "," in start.line):
+        return "tsv" if "\t" in start.line else "csv"
+    raise ArgumentError(
+        f"{origin(file)} has an unknown format; name it with --input-format, or pass "
+        "judgments as --judgments and results as --run-file"
+    )
+
+
+def _ending(path: str) -> str:
+    name = Path(path)
+    return Path(name.stem if name.suffix.lower() in _COMPRESSED else name).suffix.lower()
 
 
 def _read_file(
@@ -162,40 +221,40 @@ def _read_file(
     if form == "trec":
         return _read_trec(file, kind, given, options)
     if form == "svmlight":
-        return read_svmlight(file, given)
+        return trec_lines.read_svmlight(file, given)
     name = origin(file)
     if form == "json":
         return read_records(json_records(file, kind, given), kind, name, given)
-    if form == "parquet":
-        table = scan_files(find_files([file]), {})
-    elif form == "ipc":
-        table = scan_ipc([file])
-    else:
-        separators = "\t" if form == "tsv" else ",;"
-        found = None if "://" in file else Start.of(file, kind, given).separator(*separators)
-        is_id = partial(is_text, kind=kind, given=given)
-        table = scan_csv([file], is_id, found or separators[0], alone=True)
+    table = scan_table([file], form, partial(is_text, kind=kind, given=given), alone=True)
     read = read_table(table, kind, name, given, is_text=form in ("csv", "tsv"))
     return read._replace(table=_guarded(read.table, file, form))
 
 
 def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, Any]) -> ReadFile:
     lines: Sequence[str] = []
-    layout = LAYOUTS[kind][0]
+    layout = trec_lines.LAYOUTS[kind][0]
     if "://" not in file:
         start = Start.of(file, kind, given)
         lines, known = start.lines, start.layout
         if known is None and lines:
-            columns = malformed_layout(start.line, kind) or layout
+            columns = trec_lines.malformed_layout(start.line, kind) or layout
             is_whole = kind == "judgments" and not options["fractional"]
-            raise malformed_line(start.line, start.place, kind, columns, is_whole=is_whole)
+            raise trec_lines.malformed_line(
+                start.line, start.place, kind, columns, is_whole=is_whole
+            )
         layout = known or layout
     found = (
-        read_run(file, layout, lines) if kind == "run"
-        else read_qrels(file, layout, lines, **options)
+        trec_lines.read_run(file, layout, lines)
+        if kind == "run"
+        else trec_lines.read_qrels(file, layout, **options)
+    )
+    value = next(role for role in ("label", "score", "rank") if role in layout)
+    roles = {role: f"{UNNAMED}{layout.index(role) + 1}" for role in ("query", "doc", value)}
+    named = {role for role, name in given.items() if name is None or name in roles.values()}
+    return found._replace(
+        roles=roles, found=frozenset(named), names=[*roles.values()],
+        is_empty=not lines and "://" not in file,
     )  # fmt: skip
-    named = {role for role, name in given.items() if name is None or name in found.roles.values()}
-    return found._replace(found=frozenset(named), names=[*found.roles.values()])
 
 
 @public
@@ -243,7 +302,7 @@ def scan_run(
     path
         A file, a pattern such as ``"runs/*.txt"``, a URL, several of them, or a mapping from names
         of runs to them. A folder of Parquet files is one run. Text files may be compressed (gzip,
-        bzip2, xz, zstd).
+        zstd).
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
@@ -367,7 +426,7 @@ def scan_judgments(
     ----------
     path
         A file, a pattern such as ``"qrels/*.txt"``, a URL, or several of them. Text files may be
-        compressed (gzip, bzip2, xz, zstd).
+        compressed (gzip, zstd).
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
@@ -519,7 +578,7 @@ def _with_runs(files: Sequence[tuple[str, ReadFile]]) -> list[pl.LazyFrame]:
                     "too; pass files with different runs"
                 )
             if n not in names and (n in shared or n not in known):
-                names[n] = stem(file.file)
+                names[n] = trec_lines.stem(file.file)
         taken = [*names.values(), *(run for n in known if n not in names for run in known[n])]
         for n, name in names.items():
             if taken.count(name) > 1:
@@ -607,12 +666,10 @@ def _guarded(table: pl.LazyFrame, file: str, form: Format) -> pl.LazyFrame:
 
 def _files(name: str, kind: Kind) -> list[str]:
     """Return the files of a name, which may be a folder of Parquet files or of a dataset."""
-    check_path(name)
-    # Unlike Path's, these functions accept unknown users and long names.
-    local = os.path.expanduser(name)  # noqa: PTH111
-    if "://" in name or not os.path.isdir(local):  # noqa: PTH112
+    name = readable(name)
+    folder = Path(name)
+    if "://" in name or not folder.is_dir():
         return text_files(name)
-    folder = Path(local)
     qrels = folder if folder.name == "qrels" else folder / "qrels"
     if kind == "judgments" and qrels.is_dir():
         endings = (".tsv", ".parquet", ".jsonl", ".txt", ".csv")
@@ -635,18 +692,21 @@ def _files(name: str, kind: Kind) -> list[str]:
 def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     """Return the format of a file; raise `SourceError` if it is unknown."""
     if "://" in file:
-        name = file.lower().removesuffix(".gz").removesuffix(".zst")
-        return next(
-            (each for each, form in _FORMATS.items() if name.endswith(form.endings)), "trec"
-        )
+        ending = _ending(file)
+        table = _ENDINGS.get(ending, "trec")
+        if ending == ".json" or table == "ndjson":
+            return "json"
+        return "svmlight" if ending in (".svm", ".svmlight") else table
     if Path(file).is_dir():
         return "parquet"
     start = Start.of(file, kind, given)
     if (found := start.format()) is not None:
         return found
-    if malformed_layout(start.line, kind) is not None:
+    if "\r" in start.line:
+        raise SourceError(f"{start.place} has a carriage return; end lines with LF or CRLF")
+    if trec_lines.malformed_layout(start.line, kind) is not None:
         return "trec"  # reading it raises the error
-    if advice := other_kind(start.line, kind):
+    if advice := trec_lines.other_kind(start.line, kind):
         raise SourceError(f"{start.place} is {short(start.line)}. {advice}")
     known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())
     what = "judgments" if kind == "judgments" else "results"

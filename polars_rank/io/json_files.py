@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank.errors import DataError, SourceError, short
 from polars_rank.io.fields import LISTS, Kind, is_known, is_list, is_query, listed, plain
-from polars_rank.io.inputs import origin
+from polars_rank.io.files import origin
 from polars_rank.io.text_files import numbered_lines
 from polars_rank.io.traces import is_spans, retrievals
 

@@ -32,8 +32,7 @@ from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, 
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Lengths, counted, inspect_rows
 from polars_rank.frames.stores import check_options, store_error
 from polars_rank.frames.tables import number_column, unreadable
-from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files
-from polars_rank.io.inputs import first_names, origin
+from polars_rank.io.files import DAMAGE, Files, damaged, find_files, first_names, origin, scan_files
 from polars_rank.io.outputs import temporary_folder, write_problem
 from polars_rank.io.text_files import Paths
 

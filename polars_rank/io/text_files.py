@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
+import csv
 import gzip
-import lzma
 import re
 import zlib
 from contextlib import contextmanager, suppress
 from functools import partial
-from glob import escape, glob
+from glob import glob
+from io import TextIOWrapper
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -19,10 +19,10 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
 from polars_rank.columns import IDS, RUNS
-from polars_rank.errors import RankError, SourceError, hint, number_of, short
+from polars_rank.errors import SourceError, hint, number_of, short
 from polars_rank.frames.batches import reading_of
 from polars_rank.frames.stores import store_error
-from polars_rank.io.inputs import Copy, held, origin, readable
+from polars_rank.io.files import origin, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,37 +34,23 @@ LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
 
 _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.String()})
 
-#: Number of bytes to read at a time, about the size of a CPU cache.
-CHUNK_BYTES = 1 << 20
-
-#: First bytes of Arrow streams.
-ARROW_STREAM = b"\xff\xff\xff\xff"
 #: Polars replaces bytes in names of columns that are not UTF-8 with this character.
 _NOT_UTF8 = "\ufffd"
 
 _BOM = "\ufeff"  # byte order mark, which some editors write before the first line
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_CORRUPT = (OSError, EOFError, zlib.error, lzma.LZMAError)
-
-#: Number of fields of a line of a run before the tag.
-_BEFORE_TAG = 5
-
-#: First bytes of files that Polars cannot decompress: bzip2 and xz.
-_UNKNOWN_TO_POLARS = (b"BZh", b"\xfd7zXZ\x00")
-
-
-def _open_zstd(file: IO[bytes]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
-
-    return pa.input_stream(file, compression="zstd")
-
-
-#: Functions that decompress files, by their first bytes.
-_OPENERS: dict[bytes, Callable[[IO[bytes]], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\x00": lzma.open,
-    b"\x28\xb5\x2f\xfd": _open_zstd,
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+#: Files that are not read, by their first bytes.
+_REFUSED = {
+    b"\xff\xff\xff\xff": "is an Arrow stream; write an Arrow file or Parquet",
+    b"\xff\xfe": "is in UTF-16; save it as UTF-8",
+    b"\xfe\xff": "is in UTF-16; save it as UTF-8",
+    b"BZh": "is compressed with bzip2; decompress it first, or compress it with gzip",
+    b"\xfd7zXZ\x00": "is compressed with xz; decompress it first, or compress it with gzip",
+}
+#: Characters that lines do not contain, and what to do.
+_NO_TEXT = {
+    "\0": "a zero byte, so it is not text; save the file as text in UTF-8",
+    "\r": "a carriage return; end lines with LF or CRLF",
 }
 
 
@@ -78,10 +64,10 @@ def text_files(name: str) -> list[str]:
     ArgumentError
         If the path is empty.
     SourceError
-        If a file does not exist or is a directory.
+        If a file does not exist, is a directory, or has a format that is not read.
     """
     name = readable(name)
-    if isinstance(name, Copy) or "://" in name:
+    if "://" in name:
         return [name]  # in an object store, Polars expands patterns
     path = Path(name)
     if path.is_dir():
@@ -92,19 +78,22 @@ def text_files(name: str) -> list[str]:
     if not files:
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         raise SourceError(f"file {name!r} not found.{hint(path.name, siblings)}")
+    for file in (file for file in files if Path(file).is_file()):
+        with reading(file):  # refuses some formats
+            pass
     return [readable(file) for file in files]
 
 
 def scan_lines(file: str) -> pl.LazyFrame:
     """Return a LazyFrame of the lines of a text file in UTF-8.
 
-    Lines end with LF, CRLF, or CR.
+    Lines end with LF or CRLF.
 
     Parameters
     ----------
     file
-        A local file, which may be compressed (gzip, bzip2, xz, zstd), or a URL of an object store,
-        which may have patterns.
+        A local file, which may be compressed (gzip, zstd), or a URL of an object store, which may
+        have patterns.
 
     Returns
     -------
@@ -123,83 +112,33 @@ def scan_lines(file: str) -> pl.LazyFrame:
 
 def _lines(file: str) -> Iterator[pl.DataFrame]:
     """Yield the lines of a file, or of the files of a pattern in an object store, in batches."""
+    if "://" not in file:
+        with reading(file):  # refuses some formats
+            pass
     counts: dict[str, int] = {}  # lines by file
-    for path, text in _texts(file):
-        before = counts.get(path, 0)
-        start = text if before else text.removeprefix(_BOM)
-        lines = pl.Series(LINE, [start]).str.split("\n").explode(empty_as_null=False)
-        frame = lines.to_frame().with_row_index(NUMBER, before + 1)
-        yield frame.select(LINE, NUMBER, pl.lit(path).alias(PATH))
-        counts[path] = before + frame.height
+    plan = pl.scan_lines(file, name=LINE, include_file_paths=PATH, glob="://" in file)
+    try:
+        for batch in plan.collect_batches(maintain_order=True, engine="streaming"):
+            for lines in batch.partition_by(PATH, maintain_order=True):
+                path = origin(lines.item(0, PATH))
+                before = counts.get(path, 0)
+                counts[path] = before + lines.height
+                text = lines.select(pl.col(LINE).str.strip_prefix(_BOM))
+                rows = text.with_row_index(NUMBER, before + 1)
+                rows = rows.select(LINE, NUMBER, pl.lit(path).alias(PATH))
+                invalid = rows.filter(pl.col(LINE).str.contains("[\0\r]"))
+                for line, number, _ in invalid.head(1).iter_rows():
+                    problem = next(each for char, each in _NO_TEXT.items() if char in line)
+                    raise SourceError(f"line {number} of {path} has {problem}")
+                yield rows
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise store_error(error, [file]) or _unreadable(file, error) from error
 
 
 def numbered_lines(file: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers from 1."""
-    number = 0
-    for _, text in _texts(file):
-        for line in (text if number else text.removeprefix(_BOM)).split("\n"):
-            yield (number := number + 1), line
-
-
-def tagged(file: str) -> str | None:
-    """Return the text after the fifth field of the first line of a file if all lines end with it.
-
-    Only the bytes are compared, so that this takes little time.
-    """
-    end = tag = b""
-    with suppress(RankError, UnicodeDecodeError):  # reading the lines raises the error
-        for chunk in _chunks(file) if "://" not in file else ():
-            if not end:
-                fields = chunk.partition(b"\n")[0].removeprefix(_BOM.encode()).split()
-                tag = b" ".join(fields[_BEFORE_TAG:])
-                end = chunk.partition(b"\n")[0][-len(tag) - 1 :]
-                if not tag or end[1:] != tag:
-                    return None
-            if not chunk.endswith(end) or chunk.count(end + b"\n") != chunk.count(b"\n"):
-                return None
-        return tag.decode() or None
-    return None
-
-
-def _stored_texts(url: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of objects with their URLs, joined by line breaks."""
-    plan = pl.scan_lines(url, name=LINE, include_file_paths=PATH)
-    try:
-        for batch in plan.collect_batches(maintain_order=True, engine="streaming"):
-            for (path,), rows in batch.group_by(PATH, maintain_order=True):
-                text: str = rows.get_column(LINE).str.join("\n").item()
-                yield str(path), text.replace("\r", "\n")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise store_error(error, [url]) or _unreadable(url, error) from error
-
-
-def _texts(file: str) -> Iterator[tuple[str, str]]:
-    """Yield lines with their files, in chunks without the last line break."""
-    if "://" in file:
-        yield from _stored_texts(file)
-        return
-    before = 0
-    for chunk in _chunks(file):
-        yield origin(file), _text(chunk, file, before)
-        before += chunk.count(b"\n") + 1
-
-
-def _chunks(file: str) -> Iterator[bytes]:
-    """Yield the bytes of a file in chunks of complete lines, which end with LF, except the last."""
-    incomplete: list[bytes] = []  # the start of a line whose end is in the next chunk
-    with reading(file) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            while chunk.endswith(b"\r") and (following := stream.read(1)):
-                chunk += following  # may complete CRLF
-            if b"\r" in chunk:
-                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            lines, end, rest = chunk.rpartition(b"\n")
-            if end:
-                yield b"".join([*incomplete, lines])
-                incomplete = []
-            incomplete.append(rest)
-    if any(incomplete):
-        yield b"".join(incomplete)
+    for lines in _lines(file):
+        yield from zip(lines[NUMBER], lines[LINE], strict=True)
 
 
 @contextmanager
@@ -214,60 +153,40 @@ def reading(file: str) -> Iterator[IO[bytes]]:
     try:
         with Path(file).open("rb") as plain:
             start = plain.read(8)
-            if start.startswith(_UTF_16):
-                raise SourceError(f"{origin(file)} is in UTF-16; save it as UTF-8")
+            for magic, problem in _REFUSED.items():
+                if start.startswith(magic):
+                    raise SourceError(f"{origin(file)} {problem}")
             plain.seek(0)
-            opener = next((own for magic, own in _OPENERS.items() if start.startswith(magic)), None)
-            if opener is None:
-                yield plain
-            else:
-                with opener(plain) as stream:
-                    yield stream
-    except _CORRUPT as error:
-        raise _unreadable(file, error) from error
+            stream: Any = plain
+            if start.startswith(_GZIP):
+                stream = gzip.GzipFile(fileobj=plain)
+            elif start.startswith(_ZSTD):
+                import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
+
+                stream = pa.input_stream(plain, compression="zstd")
+            yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(file, error) from error
 
 
-def _plain_text(file: str) -> str:
-    """Return a text file that Polars can read.
-
-    If the file is compressed with bzip2 or xz, or if its lines end with CR, the result is a copy.
-    """
-    if "://" in file:
-        return file
-    with reading(file) as stream:
-        end = re.search(rb"\r\n?|\n", stream.read(CHUNK_BYTES))
-    with Path(file).open("rb") as packed:
-        known = not packed.read(8).startswith(_UNKNOWN_TO_POLARS)
-    if known and (end is None or end[0] != b"\r"):
-        return file
-    lines = (chunk + b"\n" for chunk in _chunks(file))
-    return Copy.of(lines, Path(file).name, origin(file))
-
-
-def scan_ndjson(files: Sequence[str], **options: Any) -> pl.LazyFrame:
-    """Scan NDJSON files with any compression; `files` are names, not patterns."""
-    plain = [_plain_text(file) for file in files]
-    # Unlike other functions, Polars' function expands patterns in all names.
-    names = [file if "://" in file else escape(file) for file in plain]
-    return held(pl.scan_ndjson(names, **options), plain)
-
-
-def _unreadable(file: str, error: Exception) -> SourceError:
+def _damaged(file: str, error: Exception) -> SourceError:
     return SourceError(f"cannot read {origin(file)}: {error}; check that the file is complete")
 
 
-def _text(chunk: bytes, file: str, before: int) -> str:
-    """Return lines as text; `before` is the number of lines before them in the file."""
-    at, problem = chunk.find(b"\0"), "a zero byte, so it is not text"
-    if at < 0:
-        try:
-            return chunk.decode()
-        except UnicodeDecodeError as error:
-            at, problem = error.start, f"the byte 0x{chunk[error.start]:02x}, so it is not UTF-8"
-    line = before + 1 + chunk.count(b"\n", 0, at)
-    raise SourceError(
-        f"line {line} of {origin(file)} has {problem}; save the file as text in UTF-8"
-    )
+def _unreadable(file: str, error: Exception) -> SourceError:
+    """Return the error for a text file that Polars cannot read, with a line that is not UTF-8."""
+    if "://" not in file:
+        with reading(file) as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as invalid:
+                    byte = f"0x{line[invalid.start]:02x}"
+                    return SourceError(
+                        f"line {number} of {origin(file)} has the byte {byte}, so it is not UTF-8; "
+                        "save the file as text in UTF-8"
+                    )
+    return _damaged(file, error)
 
 
 def scan_csv(
@@ -275,14 +194,16 @@ def scan_csv(
 ) -> pl.LazyFrame:
     """Scan CSV files; ids are text, and other types are inferred from all rows.
 
-    `alone` says whether a row may have only its first field.
+    Separators are semicolons if the header has no comma. `alone` says whether a row may have only
+    its first field.
     """
-    files = [_plain_text(file) for file in files]
     scan = partial(pl.scan_csv, files, separator=separator, glob=False)
     try:
         names = scan(infer_schema=False).collect_schema().names()
-        if any(_NOT_UTF8 in name for name in names):
-            _check_fields(files, separator, alone=alone)
+        if separator == "," and len(names) == 1 and ";" in names[0]:
+            return scan_csv(files, is_id, ";", alone=alone)
+        if any(_NOT_UTF8 in name or "\r" in name for name in names):
+            _check_lines(files)
         texts = {name: pl.String for name in names if is_id(name) or name.lower() in RUNS | IDS}
         schema = scan(
             infer_schema_length=None, infer_schema_files=len(files), schema_overrides=texts
@@ -293,11 +214,11 @@ def scan_csv(
         # All columns are read, because rows with too many fields are errors only then.
         nulls = log.select(pl.all().null_count()).collect(engine="streaming")
     except pl.exceptions.PolarsError as error:
+        _check_lines(files)
         _check_fields(files, separator, alone=alone)
         raise _invalid_csv(files, separator, error) from error
     if nulls.item(0, -1):
         _check_fields(files, separator, alone=alone)
-    log = held(log, files)
     inferred_text = [
         name for name, dtype in schema.items() if dtype == pl.String and name not in texts
     ]
@@ -316,42 +237,34 @@ def _has_numbers(name: str) -> pl.Expr:
     return (text.count() == 0) | (has_others & (number.count() == text.count()))
 
 
-def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
-    """Raise `SourceError` for a line that is not UTF-8, or a row without the header's fields."""
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
-    from pyarrow import csv  # noqa: PLC0415  (as above)
-
-    invalid_rows: list[Any] = []
-
-    def collect(row: Any) -> str:
-        if not (alone and row.actual_columns == 1):
-            invalid_rows.append(row)
-        return "skip"
-
+def _check_lines(files: list[str]) -> None:
+    """Raise `SourceError` for a line that is not UTF-8, or has a carriage return."""
     for file in (file for file in files if "://" not in file):
-        for _ in _texts(file):  # not UTF-8
+        for _ in _lines(file):
             pass
+
+
+def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
+    """Raise `SourceError` for a row without the header's fields."""
+    unquoted = pl.col(LINE).str.replace_all('"[^"]*"', "")
+    number = unquoted.str.count_matches(separator, literal=True)
+    is_open = unquoted.str.contains('"', literal=True)  # a field with several lines
+    for file in (file for file in files if "://" not in file):
+        lines = pl.scan_lines(file, name=LINE, glob=False)
+        differ = ((number != number.first()) | is_open).any()
+        if not lines.select(differ).collect(engine="streaming").item():
+            continue
         # If the file is not CSV, the caller raises the error of Polars.
-        with reading(file) as stream, suppress(pa.ArrowInvalid):
-            for _ in csv.open_csv(
-                stream,
-                csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
-                csv.ParseOptions(
-                    delimiter=separator, newlines_in_values=True, invalid_row_handler=collect
-                ),
-                csv.ConvertOptions(
-                    check_utf8=False, include_columns=["f0"], column_types={"f0": pa.binary()}
-                ),
-            ):
-                if invalid_rows:
-                    break
-        if invalid_rows:
-            row = invalid_rows[0]
-            raise SourceError(
-                f"row {row.number} of {origin(file)} has {number_of(row.actual_columns, 'field')}, "
-                f"but the header has {row.expected_columns}: {row.text!r}; check that the row is "
-                "complete, and that fields with separators are in quotes"
-            )
+        with reading(file) as stream, suppress(csv.Error):
+            rows = csv.reader(TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=separator)
+            expected = len(next(rows))
+            for place, row in enumerate(rows, 2):
+                if len(row) not in (expected, 0) and not (alone and len(row) == 1):
+                    raise SourceError(
+                        f"row {place} of {origin(file)} has {number_of(len(row), 'field')}, but "
+                        f"the header has {expected}: {separator.join(row)!r}; check that the row "
+                        "is complete, and that fields with separators are in quotes"
+                    )
 
 
 def _invalid_csv(files: list[str], separator: str, error: Exception) -> SourceError:
@@ -366,14 +279,3 @@ def _invalid_csv(files: list[str], separator: str, error: Exception) -> SourceEr
                     f"{short(line)}; put fields with quotes in quotes, and double these"
                 )
     return SourceError(f"cannot read {', '.join(map(origin, files))} as CSV: {problem}")
-
-
-def scan_ipc(files: list[str]) -> pl.LazyFrame:
-    """Scan Arrow files, or read Arrow streams."""
-    starts = set()
-    for file in (file for file in files if "://" not in file):
-        with reading(file) as stream:
-            starts.add(stream.read(len(ARROW_STREAM)))
-    if starts == {ARROW_STREAM}:
-        return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
-    return pl.scan_ipc(files, glob=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
@@ -14,17 +15,15 @@ from polars import col
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, RankError
 from polars_rank.io.fields import NO_FIELDS, UNNAMED, VALUE, Kind, is_number
-from polars_rank.io.inputs import origin
+from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
-from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines, tagged
+from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank.io.fields import FieldNames
-
-Negative: TypeAlias = Literal["unjudged", "keep"]
 
 _FIELDS = OWN + "fields"
 #: The fields of a line, by kind of file. The first layout of a length that fits a line is used;
@@ -78,7 +77,7 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
     """Return the retrieved documents in a TREC run; `lines` are the first ones."""
     value = "score" if "score" in layout else "rank"
     has_tag = layout[-1] == "run"
-    run = tag = tagged(file) if has_tag else None
+    run = tag = _common_tag(file, layout) if has_tag else None
     found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), tag)
     number = col(value) if value == "score" else -col(value).cast(pl.Float64)
     warnings = []
@@ -94,16 +93,23 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
     columns = ["query", "doc", number.alias("score")]
     if has_tag:
         columns.append(col("run") if run is None else pl.lit(run).alias("run"))
-    return ReadFile(
-        origin(file), "run", found.select(columns), _roles(layout, value), warnings=warnings,
-        is_empty=not lines and "://" not in file, run=run,
-    )  # fmt: skip
+    table = found.select(columns)
+    return ReadFile(origin(file), "run", table, {}, warnings=warnings, run=run)
 
 
-def _roles(layout: Sequence[str], value: str) -> dict[str, str]:
-    """Return the fields of TREC files by role."""
-    known = {role: f"{UNNAMED}{place}" for place, role in enumerate(layout, 1)}
-    return {role: known[role] for role in ("query", "doc", value)}
+def _common_tag(file: str, layout: tuple[str, ...]) -> str | None:
+    """Return the text after the other fields of the first line if all lines end with it."""
+    if "://" in file:
+        return None
+    lines = pl.scan_lines(file, name=LINE, glob=False)
+    with suppress(OSError, pl.exceptions.PolarsError):  # reading the lines raises the error
+        for line in lines.head(1).collect()[LINE]:
+            tag = " ".join(line.split()[len(layout) - 1 :])
+            end = line[-len(tag) - 1 :]
+            is_last = col(LINE).str.ends_with(end).all()
+            if tag and end[1:] == tag and lines.select(is_last).collect(engine="streaming").item():
+                return tag
+    return None
 
 
 def _numbers_by_query(
@@ -189,7 +195,7 @@ def stem(file: str) -> str:
 
 
 def read_qrels(
-    file: str, layout: tuple[str, ...], lines: Sequence[str], *, diversity: bool, fractional: bool
+    file: str, layout: tuple[str, ...], *, diversity: bool, fractional: bool
 ) -> ReadFile:
     """Return the judged documents in a TREC judgment file."""
     rows = _lines(file, layout, "label", pl.Float64() if fractional else pl.Int64())
@@ -198,8 +204,7 @@ def read_qrels(
     table = rows.select(*keys, "label").map_batches(
         partial(judged_once, keys=keys, label="label", table="the judgments", remedy=remedy)
     )
-    is_empty = not lines and "://" not in file
-    return ReadFile(origin(file), "judgments", table, _roles(layout, "label"), is_empty=is_empty)
+    return ReadFile(origin(file), "judgments", table, {})
 
 
 def read_svmlight(file: str, given: FieldNames) -> ReadFile:

@@ -129,23 +129,6 @@ FUNCTIONS_OF = {
     "rbo": "pr.diagnostics.overlap(a, b, 'rbo')",
 }
 
-#: Names of metrics of ragas and LlamaIndex without underscores, by what to use instead. The other
-#: metrics of LlamaIndex have names that are understood.
-_GENERATION = {
-    "use \"average_precision(norm='hits')\", or by ids 'set_precision'":
-        "contextprecision contextutilization llmcontextprecisionwithreference "
-        "llmcontextprecisionwithoutreference nonllmcontextprecisionwithreference",
-    "use 'set_precision'": "idbasedcontextprecision",
-    "use 'recall'": "contextrecall llmcontextrecall nonllmcontextrecall idbasedcontextrecall",
-    "it evaluates generated answers, not rankings; there is no equivalent":
-        "faithfulness answerrelevancy responserelevancy answercorrectness factualcorrectness "
-        "answersimilarity semanticsimilarity noisesensitivity relevancy correctness "
-        "responsegroundedness",
-    "it evaluates the text of documents, not rankings; there is no equivalent":
-        "contextrelevance contextrelevancy contextentityrecall",
-}  # fmt: skip
-OF_GENERATION = {name: advice for advice, names in _GENERATION.items() for name in names.split()}
-
 #: What to use instead of an ambiguous name.
 MEANINGS = {
     "accuracy": (

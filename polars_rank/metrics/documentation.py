@@ -45,10 +45,6 @@ class DocstringParts(NamedTuple):
     definition: str
     #: LaTeX on one line, without the dollar signs.
     formula: str
-    #: The meaning of the letters in the formula.
-    letters: str
-    parameters: dict[str, str]
-    values: str
     source: str
 
 
@@ -103,26 +99,12 @@ def _implied(definition: Any) -> Iterator[str]:
 
 
 def described(build: Any) -> DocstringParts:
-    """Return the parts of a metric's completed docstring; all are empty under `python -OO`."""
-    text, *sections = re.split(r"^(\w+)\n-+\n", completed(build), flags=re.MULTILINE)
-    section_of = dict(zip(sections[::2], sections[1::2], strict=True))
-    definition, *others = map(_line, text.strip().split("\n\n"))
-    formula = others.pop(0).strip("$ ") if others and others[0].startswith("$$") else ""
-    parameters = {
-        name: _line(entry)
-        for names, entry in ENTRY.findall(section_of.get("Parameters", ""))
-        for name in names.split(", ")
-    }
-    values = section_of.get("Returns", "").partition("\n")[2]  # after the type
-    source = section_of.get("References", "")
-    letters = " ".join(others)
-    return DocstringParts(definition, formula, letters, parameters, _line(values), _line(source))
-
-
-def displayed(formula: str) -> str:
-    """Return a formula as a block of Markdown."""
-    # After a bracket, Markdown may read an underscore before another character as emphasis.
-    return re.sub(r"(?<=[})])_(?=\S)", "_ ", f"$$\n{formula}\n$$")
+    """Return the parts of a metric's docstring; all are empty under `python -OO`."""
+    text = inspect.cleandoc(build.function.__doc__ or "")
+    definition, *others = map(_line, text.split("\n\n"))
+    formula = others[0].strip("$ ") if others and others[0].startswith("$$") else ""
+    source, *_ = re.split(r"\n\n\w+\n---", text.partition("References\n----------\n")[2])
+    return DocstringParts(definition, formula, _line(source))
 
 
 def _line(text: str) -> str:

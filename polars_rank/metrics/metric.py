@@ -25,7 +25,7 @@ from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.plans import IMMUTABLE, PLANS
 from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.analyses import check_elementwise, check_functions
-from polars_rank.metrics.documentation import completed, described, displayed
+from polars_rank.metrics.documentation import completed
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.nodes import UserExpression, Value
 from polars_rank.metrics.nodes import described as found
@@ -42,11 +42,6 @@ FILLED, _ADDITIVE = ".fill_null(", (None, "cast", "round")
 
 #: When the order of tied documents can change a value.
 OrderMatters: TypeAlias = Literal["always", "cutoff", "never"]
-
-_CONVENTIONS = (
-    "The conventions of the call decide about ties, unjudged documents and undefined rankings: "
-    "`pr.explain` puts them into words."
-)
 
 
 class MetricFunction(Protocol[P]):
@@ -80,14 +75,7 @@ REGISTER: dict[str, MetricFunction[...]] = {}
 FORGET: list[Callable[[], None]] = [PLANS.clear]
 
 
-class _OwnNames(type(pl.Expr)):  # type: ignore[misc]
-    """Metaclass that lists only a class's own names, so `help(pr.Metric)` omits those of Expr."""
-
-    def __dir__(cls) -> list[str]:
-        return [*vars(cls)]
-
-
-class Metric(pl.Expr, metaclass=_OwnNames):
+class Metric(pl.Expr):
     """Expression over the ranked table, with a name and parameters.
 
     A metric can be used like any Polars expression. `str(metric)` is its name, from which
@@ -98,8 +86,6 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     `evaluate` adds up counts such as `pr.num_retrieved()`, and also their sums, differences and
     multiples. It averages all other metrics, including products and quotients of counts, over the
     rankings.
-
-    In a notebook, a metric displays its formula, parameters and source.
     """
 
     def __init__(
@@ -265,13 +251,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return f"<Metric {self}>"
 
     def _repr_html_(self) -> None:  # type: ignore[override]
-        """Return None, so that notebooks show the Markdown instead of Polars' expression."""
-
-    def _repr_markdown_(self) -> str:
-        """Return name, definition, formula and parameters in Markdown, for notebooks."""
-        leaves = {str(leaf): leaf for leaf in self.leaves}.values()
-        whole = [f"`{self}` combines"] if self.parts else []
-        return "\n\n".join([*whole, *map(_shown, leaves), _CONVENTIONS])
+        """Return None, so that notebooks show the name instead of Polars' expression."""
 
     def __format__(self, specification: str) -> str:
         return format(str(self), specification)
@@ -326,11 +306,17 @@ def _elementwise_method(name: str) -> Callable[..., pl.Expr]:
         if any(isinstance(value, (pl.Expr, str)) for key, value in given if key != "mode"):
             return cast("pl.Expr", plain(self, *args, **kwargs))
         made = {"metric": self, "method": name, **dict(given)}
-        return Metric(_method_of, made, self.output_name)
+        is_other = name in _OPERATORS or name in _OF_ANOTHER_RANGE
+        return Metric(_method_of, made, None if is_other else self.output_name)
 
     return method
 
 
+#: Methods whose values are higher if those of the metric are.
+_INCREASING = ("cast", "ceil", "clip", "exp", "floor", "log10", "log1p", "round", "sign", "sqrt",
+               "__gt__", "__ge__")  # fmt: skip
+#: Methods whose values have another range than those of the metric, and so another name.
+_OF_ANOTHER_RANGE = ("exp", "log", "log10", "log1p", "pow")
 #: Operators by the names of their methods.
 _OPERATORS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">",
               "__ge__": ">=", "__pow__": "**"}  # fmt: skip
@@ -476,12 +462,15 @@ def tree_of(metric: pl.Expr) -> Value:
 
 def direction(metric: pl.Expr) -> int:
     """Return 1 if a higher value of a metric is better, -1 if a lower one is, 0 if unknown."""
-    if not isinstance(metric, Metric) or metric.arguments.get("method") not in _ADDITIVE:
+    if not isinstance(metric, Metric):
         return 0
     if not metric.parts:
         return 0 if metric.definition is None else -1 if metric.definition.lower_is_better else 1
     signs = dict.fromkeys(metric.arguments, 1)
-    if metric.function is _subtract:
+    if metric.function is _method_of:
+        method = metric.arguments["method"]
+        signs["metric"] = (method in _INCREASING) - (method in ("__lt__", "__le__"))
+    elif metric.function is _subtract:
         signs["right"] = -1
     elif metric.function in (_multiply, _divide):
         numbers = [each for each in metric.arguments.values() if not isinstance(each, Metric)]
@@ -529,28 +518,6 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a metric: that of its function, which returns the tree."""
     return inspect.signature(function).replace(return_annotation=Metric)
-
-
-def _shown(metric: Metric) -> str:
-    """Return the description of a single metric in Markdown."""
-    alias = "" if metric.output_name == str(metric) else f" as `{metric.output_name}`"
-    name = f"`{metric}`{alias}"
-    if metric.definition is None or not metric.definition.__doc__:
-        return name
-    said = described(metric.definition)
-    values = {**parameters_of(metric), **metric.arguments}
-    parts = [
-        f"{name}: {said.definition}",
-        displayed(said.formula) if said.formula else "",
-        said.letters,
-        said.values,
-        "\n".join(
-            ": ".join(filter(None, [f"- `{key} = {written(value)}`", said.parameters.get(key)]))
-            for key, value in values.items()
-        ),
-        f"Source: {said.source}" if said.source else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
 
 
 #: Functions that check parameters of many metrics and return the checked value.

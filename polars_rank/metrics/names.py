@@ -426,7 +426,7 @@ def instead(name: str) -> str:
         return f"use {function}({given})"
     if lower in aliases.FUNCTIONS_OF:
         return f"use {aliases.FUNCTIONS_OF[lower]}"
-    return aliases.MEANINGS.get(lower) or aliases.OF_GENERATION.get(lower.replace("_", ""), "")
+    return aliases.MEANINGS.get(lower, "")
 
 
 def function_of(name: str) -> str | None:

@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import OWN, one_of, public, whole_number
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.names import direction_note, direction_of
 from polars_rank.plot import drawing as draw
@@ -16,9 +16,9 @@ from polars_rank.plot.chart_tables import NOTHING, keys_of, only_metric, result,
 from polars_rank.plot.run_styles import (
     NEUTRAL,
     PALETTE,
+    check_baseline,
     grouped,
     groups,
-    label_of,
     labeled,
     run_columns,
     run_labels,
@@ -303,11 +303,7 @@ def _labeled(
     if is_pair:
         column = grouped(data.columns)[-1]
         known = run_labels(data.get_column(column).unique()).to_list()
-        if baseline is not None and label_of(baseline) not in known:
-            raise DataError(
-                f"run {baseline!r} (`baseline`) not found in the column 'baseline'; available: "
-                f"{known}"
-            )
+        check_baseline(baseline, known)
         versus = known[0] if len(known) == 1 else None
         data = data.drop(column) if versus is not None or not of_runs else data
         data, runs = labeled(data, None, colors, separator=" vs. ")
@@ -388,11 +384,7 @@ def _height(rows: int, height: float) -> float:
 
 @public
 def leaderboard(
-    table: Any,
-    metric: str | Metric | None = None,
-    *,
-    kind: BoardKind = "means",
-    run: str = "run",
+    table: Any, metric: str | Metric | None = None, *, kind: BoardKind = "means", run: str = "run"
 ) -> alt.LayerChart:
     """Draw a leaderboard: means or ranks of runs with intervals, best first.
 

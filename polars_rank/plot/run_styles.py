@@ -157,10 +157,15 @@ def labeled(
     order = table.select(*columns, label.alias("run")).unique()
     order = order.sort(columns, nulls_last=True)
     runs = Runs.of(order.get_column("run"), baseline, colors)
-    if baseline is not None and label_of(baseline) not in runs.labels:
-        available = ", ".join(map(repr, runs.labels[:10])) or "none"
-        raise DataError(f"run {baseline!r} (`baseline`) not found; available: {available}")
+    check_baseline(baseline, runs.labels)
     return table.with_columns(label.alias("run")).drop(columns), runs
+
+
+def check_baseline(baseline: Any, labels: Sequence[str]) -> None:
+    """Raise `DataError` if no run has the label of the baseline."""
+    if baseline is not None and label_of(baseline) not in labels:
+        available = ", ".join(map(repr, labels[:10])) or "none"
+        raise DataError(f"run {baseline!r} (`baseline`) not found; available: {available}")
 
 
 def run_labels(names: pl.Series) -> pl.Series:

@@ -12,7 +12,7 @@ from polars import selectors
 from polars_rank._params import OWN
 from polars_rank.diagnostics.log_facts import facts, label_counts, log_counts
 from polars_rank.diagnostics.robust_verdicts import RESULT, lowest_of, robustness_of
-from polars_rank.errors import DataError, number_of, warn
+from polars_rank.errors import DataError, number_of, recorded_warnings, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import grouped
@@ -25,17 +25,15 @@ from polars_rank.reporting.page_formats import count
 from polars_rank.reporting.query_changes import selected_queries
 from polars_rank.reporting.question import DEFINED, names_of
 from polars_rank.stats.comparison import compare
-from polars_rank.stats.rows import rows_of_runs
-from polars_rank.stats.summary import SUMMARY, Summary, summarize
+from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import is_run
-from polars_rank.stats.values import Values
+from polars_rank.stats.verdict_files import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
-    from polars_rank.stats.values import Key
 
 _RANKINGS, _CLUSTERS = OWN + "rankings", OWN + "clusters"
 #: Maximum number of runs for all pairwise comparisons.
@@ -47,12 +45,6 @@ JUDGED = OWN + "share of judged"
 #: Columns of slices in tables of means and of comparisons.
 _OF_SLICES = ("slice", "value", "contribution")
 _OPPOSITE = {"better": "worse", "worse": "better"}
-#: The columns of verdicts on nothing.
-_NOTHING = {
-    "where": pl.lit(""), "queries": pl.lit(0), "verdict": pl.lit("fail"),
-    "reason": pl.lit("no queries"),
-    **dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64)),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,18 +309,10 @@ def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> 
     values = per_query(
         frame, requested, by=question.splits, keep=question.kept(slices=False), **options
     )
-    source = Values.of(
-        values, requested, run=question.run, query=question.queries, by=None,
-        weight=question.weight, cluster=question.cluster or None, needs_run=False,
-    )  # fmt: skip
-
-    def means() -> tuple[list[Key], Summary]:
-        # The evaluation of the metrics warns of unreliable intervals.
-        found = Summary(rows_of_runs(source), question.confidence)
-        return found.rows.keys, found
-
+    with recorded_warnings():  # the evaluation of the metrics warns of unreliable intervals
+        means = computed(summarize, values, replace(question, metrics=requested))
     column = pl.col("metric")
-    return collected(source.result(SUMMARY, means)).with_columns(
+    return means.with_columns(
         metric=column.replace_strict([*at], [output_name(metric) for metric, _ in at.values()]),
         k=column.replace_strict([*at], [k for _, k in at.values()]),
     )
@@ -380,6 +364,7 @@ def _verdicts(
         is_baseline = is_run(run, compared.schema[run], question.baseline)
         tables = [each.filter(~is_baseline) for each in tables]
     if tables[0].is_empty():  # a gate must not pass because nothing was measured
-        rules = pl.DataFrame({"rule": [str(rule) for rule in question.rules]})
-        return rules.with_columns(**_NOTHING)
+        nothing = ("", None, None, None, 0, "fail", "no queries")
+        rows = [(str(rule), *nothing) for rule in question.rules]
+        return pl.DataFrame(rows, TYPES, orient="row")
     return check(tables, question.rules, on_fail="return")

@@ -7,18 +7,16 @@ import hashlib
 import re
 from datetime import datetime
 from functools import cache
-from html import escape
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
-from urllib.parse import quote
 
 from polars_rank._params import OPTIONS, public
 from polars_rank._polars import files
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import missing_extra, recorded_warnings, warn
 from polars_rank.frames.tables import lazy
-from polars_rank.io.inputs import first_names
+from polars_rank.io.files import first_names
 from polars_rank.io.outputs import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
 from polars_rank.plot.run_styles import BRIGHTER
@@ -39,17 +37,6 @@ if TYPE_CHECKING:
     from polars_rank.errors import RankWarning
     from polars_rank.gates.rules import Rules
     from polars_rank.metrics.names import Metrics
-
-
-# Before Python 3.12, `Path` itself cannot have subclasses.
-class _Page(type(Path())):  # type: ignore[misc]
-    """The path of a report, which a notebook shows as a link."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        link = escape(quote(self.as_posix()))
-        return f'<a href="{link}" target="_blank">{escape(str(self))}</a>'
 
 
 class ReportOptions(Definitions, total=False):
@@ -214,13 +201,13 @@ def write_report(
     rows = lazy(log, "log", collects=True)
     question = Question.of(rows, metrics, undecided=undecided, progress=progress, **parameters)
     with new_file(path, overwrite=overwrite, inputs=[rows, parameters["rules"]]) as part:
-        with temporary_folder() as folder, recorded_warnings() as recorded:
+        with temporary_folder() as folder, recorded_warnings(of_plans=True) as recorded:
             evidence = gather(rows, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(evidence, question)}
         messages = _one_of_each_kind(recorded)
         for message in messages:
             warn(str(message), type(message))
-        content["alerts"] = [*map(str, messages), *content["alerts"]]
+        content["alerts"] = [*map(str, messages)]
         content["files"] = [*source] or first_names(files(rows))
         compared = "" if question.baseline is None else f": comparison with {question.baseline}"
         content["title"] = title or f"Ranking report{compared}"
@@ -233,7 +220,7 @@ def write_report(
         environment.filters.update(FILTERS)
         text = environment.get_template("report.html").render(content)
         part.write_text(text, "utf-8", "backslashreplace")  # a command line may not be UTF-8
-    return _Page(path)
+    return Path(path)
 
 
 def _one_of_each_kind(messages: Sequence[RankWarning]) -> list[RankWarning]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.definitions import Definition
+from polars_rank.diagnostics.changes import GOOD, PLACE, TOTAL, largest_changes
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
@@ -26,9 +27,7 @@ _MAX_RUNS = 6
 #: Maximum number of relevant documents below the cutoff that are shown.
 _MAX_MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
-_RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
-_RANKING, _SCORE = OWN + "ranking", OWN + "shown score"
-_ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
+_RUN, _RANKING, _SCORE = OWN + "run", OWN + "ranking", OWN + "shown score"
 
 
 def selected_queries(
@@ -36,9 +35,8 @@ def selected_queries(
 ) -> list[dict[str, Any]]:
     """Return the queries of each run with the largest gains and losses, or best and worst.
 
-    Each has its values, the rankings of the run and of the baseline, the number of queries with a
-    gain (a loss), or of all queries without a baseline, as "total", and as "tied" the number of
-    queries that are not shown and tie with the last one that is.
+    Each has its values, the rankings of the run and of the baseline, and as "total" the number of
+    queries with a gain (a loss), or of all queries without a baseline.
     """
     selected = collected(_extremes(_with_values(values, question, runs), question))
     if selected.is_empty():
@@ -68,9 +66,9 @@ def selected_queries(
         if base is not None and "doc" in base.columns:
             previous = dict(base.select("doc", "rank").iter_rows())
         changes.append({
-            "run": row[_RUN], "good": row[_GOOD], "query": query, "value": row[_VALUE],
+            "run": row[_RUN], "good": row[GOOD], "query": query, "value": row[_VALUE],
             "kept": {name: value for name, value in kept.items() if name not in query},
-            "baseline_value": row[_BASE], "total": row[_TOTAL], "tied": row[_TIED],
+            "baseline_value": row[_BASE], "total": row[TOTAL],
             "difference": None if row[_BASE] is None else row[_VALUE] - row[_BASE],
             "sides": [
                 _side(run, table, {} if table is base else previous, question, of_documents)
@@ -100,34 +98,23 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
 
 
 def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
-    """Return the first and last rankings of each run.
+    """Return the rankings of each run with the largest changes, or the worst and best ones.
 
-    Of equal changes, the lowest keys come first. Equal values are ordered by key from the worst to
-    the best, so that no query of a small log is among both the best and the worst.
+    No query of a small log is among both the best and the worst.
     """
-    compared = question.baseline is not None
-    order = pl.col(_VALUE) - pl.col(_BASE) if compared else pl.col(_VALUE)
-    order = -order if lower_is_better(question.first) else order
-    place = pl.int_range(pl.len(), dtype=pl.Int64).over(_RUN)
-    ends = []
-    for good in (False, True):
-        is_extreme = order > 0 if good else order < 0
-        descending = [False, good, *(good and not compared for _ in question.queries)]
-        half = (pl.len().over(_RUN) + (0 if good else 1)) // 2
-        most = pl.lit(question.n) if compared else half.clip(upper_bound=question.n)
-        number = pl.len().over(_RUN).cast(pl.Int64)
-        shown = pl.col(_ROW) < most
-        last = pl.col(_PLACE).filter(shown).last().over(_RUN)
-        tied = (~shown & (pl.col(_PLACE) == last)).sum().over(_RUN).cast(pl.Int64)
-        ends.append(
-            (values.filter(is_extreme) if compared else values)
-            .with_columns(order.alias(_PLACE))
-            .sort(_RUN, _PLACE, *question.queries, descending=descending)
-            .with_columns(place.alias(_ROW))
-            .with_columns(number.alias(_TOTAL), tied.alias(_TIED), pl.lit(good).alias(_GOOD))
-            .filter(shown)
-        )
-    return pl.concat(ends).sort(_RUN, _GOOD, _ROW)
+    sign = -1 if lower_is_better(question.first) else 1
+    if question.baseline is not None:
+        gain = (pl.col(_VALUE) - pl.col(_BASE)) * sign
+        changes = largest_changes(values, gain, [_RUN], question.queries, question.n)
+    else:
+        row, total = pl.int_range(pl.len(), dtype=pl.Int64), pl.len().cast(pl.Int64)
+        is_best, place = pl.col(PLACE) >= (pl.col(TOTAL) + 1) // 2, pl.col(PLACE)
+        place = pl.when(is_best).then(pl.col(TOTAL) - 1 - place).otherwise(place)
+        changes = values.sort(_RUN, pl.col(_VALUE) * sign, *question.queries)
+        changes = changes.with_columns(row.over(_RUN).alias(PLACE), total.over(_RUN).alias(TOTAL))
+        changes = changes.with_columns(is_best.alias(GOOD), place.alias(PLACE))
+        changes = changes.filter(pl.col(PLACE) < question.n)
+    return changes.sort(_RUN, GOOD, PLACE)
 
 
 def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataFrame]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import platform
 from collections import Counter
-from dataclasses import fields
 from importlib.metadata import version
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
-from polars_rank.errors import number_of, short
+from polars_rank.conventions import POLARS_RANK, preset_of
+from polars_rank.errors import number_of
 from polars_rank.explanation import explain
 from polars_rank.frames.tables import collected
 from polars_rank.metrics import incomplete_judgments
@@ -29,7 +28,7 @@ from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.evidence import JUDGED, number_of_clusters, ranked
 from polars_rank.reporting.page_formats import count, listed, percent, text, whole_text
-from polars_rank.reporting.question import DEFINED, names_of
+from polars_rank.reporting.question import names_of
 from polars_rank.stats.verdict_files import WORST_FIRST, failing
 
 if TYPE_CHECKING:
@@ -154,18 +153,16 @@ def headline_context(evidence: Evidence, question: Question) -> dict[str, Any]:
         else:
             comparisons.sort(key=lambda each: each.row["difference"] or 0.0, reverse=not lower)
     first = comparisons[0] if comparisons else None
-    reason = _unjudged_reason(evidence, question, first)
     return {
         "headline": {
             "metric": metric, "lower": lower, "direction": direction_note(question.first),
             # The number of comparisons for which p-values and intervals are corrected.
             "tests": tests, "comparison": first, "others": comparisons[1:], "means": means,
         },
-        "unjudged_reason": reason,
+        "unjudged_reason": _unjudged_reason(evidence, question, first),
         "sample": _sample(evidence, question, first, means),
         "but": [] if first is None else _contradictions(evidence, question, first),
         "robustness": None if first is None else _robustness_text(evidence, question, first),
-        "alerts": [] if first is None or reason else [*_alerts(evidence, question, first)],
     }  # fmt: skip
 
 
@@ -204,8 +201,7 @@ def _robustness_text(evidence: Evidence, question: Question, comparison: RunPair
     if table is None:
         return None
     rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(comparison.run)))
-    result, *labels = rows.item(0, "headline").split("; the labels", 1)
-    word, _, reasons = result.partition(": ")
+    word, _, reasons = rows.item(0, "headline").partition(": ")
     rows = rows.drop_nulls("changes")
     choices = pl.col("choice").replace(_WORDS).unique(maintain_order=True)
     changed, every = (
@@ -213,13 +209,12 @@ def _robustness_text(evidence: Evidence, question: Question, comparison: RunPair
         for part in (rows.filter("changes"), rows[1:])
     )
     others = number_of(rows.height - 1, "other choice")
-    sentence = {
+    return {
         "broken": f"A run looks broken: {reasons}.",
         "depends on": f"The verdict depends on {changed} ({others} tried).",
         "holds": f"The verdict holds with {others} of {every}.",
         "unclear": f"The verdict remains unclear with {others} of {every}.",
     }[word]
-    return " ".join([sentence, *(f"The labels{each}." for each in labels)])
 
 
 def _unjudged_reason(evidence: Evidence, question: Question, first: RunPair | None) -> str | None:
@@ -247,44 +242,20 @@ def _unjudged_reason(evidence: Evidence, question: Question, first: RunPair | No
     )
 
 
-def _alerts(evidence: Evidence, question: Question, comparison: RunPair) -> Iterator[str]:
-    """Yield a warning if the metric is undefined for queries in one of the two runs only."""
-    metric = output_name(question.first)
-    if comparison.row["low"] is None:
-        return
-    undefined = pl.col(DEFINED + metric).is_null().sum()
-    pairs = question.of_runs(evidence.values, comparison.runs).group_by(question.queries)
-    in_one = pairs.agg(one=(pl.len() == 2) & (undefined == 1)).select(pl.col("one").sum())
-    if ones := int(collected(in_one).item()):
-        rule = question.conventions.counts_as(question.first)
-        yield (
-            f"{metric} is undefined for {number_of(ones, 'query', 'queries')} "
-            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, where "
-            f'`undefined` is "{rule}"; this result may depend on it.'
-        )
-
-
 def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     """Yield cautions about differences between the queries of runs, and about rows.
 
     Rows may be unjudged, tied or duplicate.
     """
     contents, conventions = evidence.contents, question.conventions
-    lengths, compared = contents.get_column("rankings"), evidence.comparison
-    missing: Any = None if compared is None else compared.get_column("missing").max()
-    if missing:
+    compared, lengths = evidence.comparison, contents.get_column("rankings")
+    has_missing = compared is not None and compared.get_column("missing").max()
+    if has_missing or (question.run is not None and lengths.n_unique() > 1):
         yield (
-            f"Runs were evaluated on different queries (up to {count(missing)} missing in one of "
-            "two runs). Comparisons use the queries of both runs, means all queries of each run."
+            "Runs were evaluated on different queries. Comparisons use the queries of both runs, "
+            "means all queries of each run."
         )
-    elif question.run is not None and lengths.n_unique() > 1:
-        yield (
-            f"Runs were evaluated on different queries: they have {count(min(lengths))} to "
-            f"{count(max(lengths))} rankings."
-        )
-    totals = contents.select(
-        "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
-    ).sum().row(0, named=True)  # fmt: skip
+    totals = contents.select("unjudged", "not_retrieved", "rows").sum().row(0, named=True)
     if totals["unjudged"]:
         is_removed = conventions.unjudged == "removed"
         share = percent(totals["unjudged"] / (totals["rows"] - totals["not_retrieved"]))
@@ -305,14 +276,6 @@ def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
             f"{' in the run with the most ties' if contents.height > 1 else ''}; tied "
             f"documents were ordered {_TIES[rule]}."
         )
-    texts = {
-        "barren_rankings": "no relevant document; most metrics are then undefined (see Method)",
-        "unretrieved_rankings": "no retrieved document",
-    }
-    for name, what in texts.items():
-        if some := totals[name]:
-            share = f"{count(some)} of {number_of(totals['rankings'], 'ranking')}"
-            yield f"{share} {'has' if some == 1 else 'have'} {what}."
     if duplicates := sum(contents.get_column("repeated")) if "repeated" in contents.columns else 0:
         is_first = conventions.of(question.first).duplicates == "first"
         yield (
@@ -328,10 +291,13 @@ def _contradictions(evidence: Evidence, question: Question, comparison: RunPair)
     These are significant differences of the same runs in the other direction, or in any direction
     if the headline is undecided.
     """
+    run, others = str(question.run), {"better", "worse"} - {comparison.verdict}
     found: dict[tuple[str, str], list[str]] = {}
-    for part, row in _differences(evidence, question, comparison):
-        if row["verdict"] in ("better", "worse") and row["verdict"] != comparison.verdict:
-            found.setdefault((row["verdict"], part), []).append(row["metric"])
+    for table in (evidence.comparison, evidence.groups, evidence.slices):
+        for row in [] if table is None else table.rows(named=True):
+            runs = [row[run], row.get("baseline", comparison.other)]
+            if runs == comparison.runs and row.get("verdict") in others:
+                found.setdefault((row["verdict"], _part(row, question)), []).append(row["metric"])
     parts: dict[tuple[str, str], list[str]] = {}
     for (verdict, part), metrics in found.items():
         # If a metric is worse over all queries, its parts say no more.
@@ -345,24 +311,11 @@ def _contradictions(evidence: Evidence, question: Question, comparison: RunPair)
     ]
 
 
-def _differences(
-    evidence: Evidence, question: Question, comparison: RunPair
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield other differences of the two runs of the headline, with a name for some queries."""
-    run, first = str(question.run), output_name(question.first)
-    compared = evidence.comparison
-    for row in [] if compared is None else compared.rows(named=True):
-        runs = row[run], row["baseline"]
-        if runs == (comparison.run, comparison.other) and row["metric"] != first:
-            yield "", row
-    if question.baseline is None:
-        return
-    for row in [] if evidence.groups is None else evidence.groups.rows(named=True):
-        if row[run] == comparison.run and row["difference"] is not None:
-            yield ", ".join(f"{name}={text(row[name])}" for name in question.by), row
-    for row in [] if evidence.slices is None else evidence.slices.rows(named=True):
-        if row[run] == comparison.run:
-            yield f"{row['slice']}={text(row['value'])}", row
+def _part(row: Mapping[str, Any], question: Question) -> str:
+    """Return the slice or the group of a row; empty for all queries."""
+    if "slice" in row:
+        return f"{row['slice']}={text(row['value'])}"
+    return ", ".join(f"{name}={text(row[name])}" for name in question.by if name in row)
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
@@ -541,30 +494,19 @@ def _method(question: Question) -> dict[str, Any]:
     by, cluster = tuple(question.by), tuple(question.cluster)
     weight = () if question.weight is None else (question.weight,)
     roles = {**question.columns.roles, "by": by, "weight": weight, "cluster": cluster}
+    conventions, name = question.conventions, question.conventions.name
+    is_changed = conventions != (preset_of(name) or POLARS_RANK)
     return {
         "roles": [
             (role, "(an expression)" if named[0].startswith(OWN) else ", ".join(named))
             for role, named in roles.items()
             if named
         ],
-        "conventions": _conventions(question.conventions),
+        "conventions": f"{name}, with changes" if is_changed else name,
         "explained": [*_definitions(question)],
         "versions": {each: version(each) for each in _PACKAGES}
         | {"Python": platform.python_version()},
     }
-
-
-def _conventions(conventions: Conventions) -> str:
-    """Return the name of conventions, and how they differ from the preset with this name."""
-    name = conventions.name
-    preset = preset_of(name) or POLARS_RANK
-    changes = [
-        f"{each.name}={short(getattr(conventions, each.name))}"
-        for each in fields(conventions)
-        if each.name != "name" and getattr(conventions, each.name) != getattr(preset, each.name)
-    ]
-    named = f"{name} defaults" if name == POLARS_RANK.name else name
-    return f"{named}, with {', '.join(changes)}" if changes else named
 
 
 def _definitions(question: Question) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""The engine of Spark DataFrames, see `polars_rank.frames.engines.Engine`."""
+"""The engine of Spark DataFrames, see `polars_rank.frames.engines.ENGINES`."""
 
 from polars_rank.spark.dataframes import schema_of
 from polars_rank.spark.engine import run, unsupported

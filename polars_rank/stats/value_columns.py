@@ -12,7 +12,7 @@ from polars_rank.checks import with_check
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
-from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.metric import Metric, direction
 from polars_rank.metrics.names import bounds_of, direction_of, listed, lower_is_better, output_name
 
 if TYPE_CHECKING:
@@ -139,6 +139,12 @@ def warn_of_directions(metrics: Metrics | None, names: Iterable[str]) -> None:
             f"no metric is named {' or '.join(map(repr, unknown))}, so higher values are taken as "
             "better; negate the column if lower values are better"
         )
+    for each in given:
+        if isinstance(each, Metric) and not direction(each):
+            warn(
+                f"it is not known whether higher values of {each} are better, so they are taken as "
+                "better; negate it if lower values are"
+            )
 
 
 def _check_no_log(schema: pl.Schema) -> None:

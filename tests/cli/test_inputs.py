@@ -53,7 +53,6 @@ def written(write: Any, path: Path) -> bytes:
 FORMATS = {
     "parquet": LOG.write_parquet,
     "ipc": LOG.write_ipc,
-    "ipc stream": LOG.write_ipc_stream,
     "csv": LOG.write_csv,
     "tsv": lambda path: LOG.write_csv(path, separator="\t"),
     "ndjson": LOG.write_ndjson,
@@ -334,35 +333,63 @@ def test_directories_of_other_formats(tmp_path: Path) -> None:
     assert (code, f"directory '{tmp_path}' has no .parquet files" in err) == (2, True)
 
 
-PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+TEXTS = {
+    "txt": LOG.write_csv(), "csv": LOG.write_csv(), "tsv": LOG.write_csv(separator="\t"),
+    "ndjson": LOG.write_ndjson(),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("packer", PACKERS)
-def test_compressed_text(tmp_path: Path, packer: str) -> None:
-    for ending, text in {
-        "txt": LOG.write_csv(), "csv": LOG.write_csv(), "tsv": LOG.write_csv(separator="\t"),
-        "ndjson": LOG.write_ndjson(),
-    }.items():  # fmt: skip
-        log = tmp_path / f"log.{ending}.{packer}"
-        packed = PACKERS[packer](text.encode())
-        log.write_bytes(packed)
-        assert rr(log) == RR
-        log.write_bytes(packed[:-9])
-        code, out, err = run("evaluate", log, "-m", "rr")
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert str(log) in err
+@pytest.mark.parametrize("ending", TEXTS)
+def test_compressed_text(tmp_path: Path, ending: str) -> None:
+    log = tmp_path / f"log.{ending}.gz"
+    packed = gzip.compress(TEXTS[ending].encode())
+    log.write_bytes(packed)
+    assert rr(log) == RR
+    log.write_bytes(packed[:-9])
+    code, out, err = run("evaluate", log, "-m", "rr")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert str(log) in err
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "ndjson"])
+@pytest.mark.parametrize("ending", TEXTS)
+@pytest.mark.parametrize("packer", [bz2, lzma])
+def test_other_compressions_are_refused(tmp_path: Path, packer: Any, ending: str) -> None:
+    log = tmp_path / f"log.{ending}.{'xz' if packer is lzma else 'bz2'}"
+    log.write_bytes(packer.compress(TEXTS[ending].encode()))
+    code, out, err = run("evaluate", log, "-m", "rr")
+    assert (code, out) == (2, "")
+    assert f"{log} is compressed with " in err
+    assert "decompress it first" in err
+
+
+def test_arrow_streams_are_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.arrow"
+    LOG.write_ipc_stream(log)
+    code, _, err = run("evaluate", log, "-m", "rr")
+    assert (code, f"{log} is an Arrow stream; write an Arrow file or Parquet" in err) == (2, True)
+
+
+@pytest.mark.parametrize("ending", TEXTS)
 def test_line_ends(tmp_path: Path, ending: str) -> None:
-    text = {"ndjson": LOG.write_ndjson(), "tsv": LOG.write_csv(separator="\t")}
-    content = text.get(ending, LOG.write_csv())
-    for line_end in ("\r", "\r\n"):
-        (tmp_path / f"log.{ending}").write_bytes(content.replace("\n", line_end).encode())
-        assert rr(tmp_path / f"log.{ending}") == RR
-    (tmp_path / "runs.txt").write_bytes(RUN.replace("\n", "\r").encode())
-    (tmp_path / "qrels").write_bytes(QRELS.replace("\n", "\r").encode())
-    assert rr(tmp_path / "runs.txt", "--judgments", tmp_path / "qrels") == RR
+    log = tmp_path / f"log.{ending}"
+    log.write_bytes(TEXTS[ending].replace("\n", "\r\n").encode())
+    assert rr(log) == RR
+    log.write_bytes(TEXTS[ending].replace("\n", "\r").encode())
+    code, out, err = run("evaluate", log, "-m", "rr")
+    assert (code, out) == (2, "")
+    assert str(log) in err
+
+
+@pytest.mark.parametrize(("name", "text"), [("runs.txt", RUN), ("qrels", QRELS)])
+def test_carriage_returns_in_trec_files(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "runs.txt").write_text(RUN, "utf-8")
+    (tmp_path / "qrels").write_text(QRELS, "utf-8")
+    (tmp_path / name).write_bytes(text.replace("\n", "\r").encode())
+    code, out, err = run(
+        "evaluate", tmp_path / "runs.txt", "--judgments", tmp_path / "qrels", "-m", "rr"
+    )
+    assert (code, out) == (2, "")
+    assert str(tmp_path / name) in err
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
@@ -467,8 +494,12 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "log.csv").rename(log)
     (tmp_path / "log.parquet").rename(table)
     for path in (log, table, folder / "*.parquet"):
-        assert rr(path) == RR
+        code, _, err = run("evaluate", path, "-m", "rr")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "is not UTF-8; rename the file" in err
     page = folder / "\udcfe.html"
+    log = tmp_path / "log.csv"
+    LOG.write_csv(log)
     code, _, err = run("report", log, "-m", "rr", "--title", "a\udcff", "-o", page)
     assert (code, "internal error" in err) == (0, False)
     assert "<title>a" in page.read_text("utf-8")

@@ -6,11 +6,13 @@ Run `PYTHONPATH=tests python -m tests.conformance.metrics_page` in the root of t
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 
 import polars_rank as pr
-from polars_rank.metrics.documentation import described, displayed
+from metric_texts import MetricTexts
+from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, MetricFunction
 
 from .table import names
@@ -38,8 +40,8 @@ A metric is a function, such as `pr.ndcg(10, gain="exp2")`, and has a name, such
 [Metrics in other tools](peers.md) lists them and shows how closely the values agree.
 [Coming from other tools](coming_from.md) translates code written for other tools.
 
-`pr.list_metrics()` returns a table of all metrics. In a notebook, `pr.ndcg(10)` displays its entry. This
-page is generated from the docstrings by `python -m tests.conformance.metrics_page`.
+`pr.list_metrics()` returns a table of all metrics. This page is generated from the docstrings by
+`python -m tests.conformance.metrics_page`.
 
 In the formulas, $r$ and $i$ are ranks, starting at 1, and $k$ is the cutoff. Without a cutoff, $k$
 is the length of the ranking. $n$ is the number of retrieved documents, which are the documents with
@@ -117,10 +119,10 @@ def _counted(build: MetricFunction[...]) -> str:
 
 def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]]) -> str:
     build = REGISTER[name]
-    description = described(build)
+    description, texts = described(build), MetricTexts.of(build)
     aggregate = _AGGREGATES.get(build.aggregate)
     lines = [
-        *(f"- `{_parameter(build, key)}`: {text}" for key, text in description.parameters.items()),
+        *(f"- `{_parameter(build, key)}`: {text}" for key, text in texts.parameters.items()),
         *([f"- Aggregate over rankings: {aggregate}."] if aggregate else []),
         *([f"- Also called {', '.join(aliases)}."] if aliases else []),
         *(f"- {tool}: {', '.join(called)}" for tool, called in elsewhere.items()),
@@ -131,13 +133,19 @@ def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]])
         for part in (
             f"### `{name}`",
             description.definition,
-            displayed(description.formula),
-            description.letters,
-            description.values,
+            _displayed(description.formula),
+            texts.letters,
+            texts.values,
             "\n".join(lines),
         )
         if part
     )
+
+
+def _displayed(formula: str) -> str:
+    """Return a formula as a block of Markdown."""
+    # After a bracket, Markdown may read an underscore before another character as emphasis.
+    return re.sub(r"(?<=[})])_(?=\S)", "_ ", f"$$\n{formula}\n$$")
 
 
 def _parameter(build: object, key: str) -> str:

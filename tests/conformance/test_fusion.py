@@ -86,7 +86,7 @@ def test_ranx(method: Any, rows: pl.DataFrame) -> None:
     theirs = dict(parameters)
     if "weights" in parameters:
         theirs["weights"] = [*parameters["weights"].values()]
-    for normalize in NORMALIZATIONS if FORMULAS[method].reads_scores else (None,):
+    for normalize in NORMALIZATIONS if FORMULAS[method].points is None else (None,):
         norm = None if normalize is None else NORMALIZATIONS[normalize]
         fused = ranx.fuse(runs_of(rows), norm=norm, method=name, params=theirs).to_dict()
         expected = {

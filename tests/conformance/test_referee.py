@@ -799,6 +799,6 @@ def test_texts() -> None:
     assert text.startswith("recall_by_division: 2 defects, 1 convention\nrecall@k as trec_eval 10,")
     assert '{"ids": ["a", "a", "b"], "relevant": ["a"], "k": 3}' in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "<b>recall_by_division: 2 defects" in result._repr_html_()
+    assert "### recall_by_division: 2 defects" in result._repr_markdown_()
     assert "`" not in result.page.junit()
     assert result.cases.filter(~pl.col("explained"))["outcome"].unique().to_list() == ["crash"]

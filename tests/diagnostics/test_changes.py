@@ -1,5 +1,6 @@
 """movers, overlap and headroom: what changed between runs, and what could be gained."""
 
+import oracles
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -315,13 +316,18 @@ def test_overlap_by_hand():
     assert_frame_equal(lazily.collect(engine="streaming"), result)
 
 
-def test_ties_without_an_order_of_runs():
-    log = pl.DataFrame({
-        "run": ["a", "a", "b", "b"], "query": 1, "doc": [*"xyxy"], "score": [1.0, 1, 1, 2],
+def test_rbo_of_empty_and_tied_rankings():
+    left = pl.DataFrame({
+        "query": [1, 1, 1, 2, 3, 4], "doc": [*"abcaaa"],
+        "score": [0.0, -0.0, None, 1.0, None, None],
     })  # fmt: skip
-    result = pr.diagnostics.overlap(log, measure="rbo", baseline="a", p=0.5, ties="a")
-    # The agreement at depth 1 is 1/2 on average, and 1 from depth 2 on.
-    assert result["rbo"].item() == pytest.approx((1 - 0.5) * 0.5 + 0.5)
+    right = left.with_columns(pl.col("score").fill_null(1.0)).filter(~pl.col("query").is_in([2, 4]))
+    for ties, order in {"doc": "ba", "doc_ascending": "ab", "input": "ab"}.items():
+        result = pr.diagnostics.overlap(left, right, "rbo", ties=ties, p=0.5)
+        expected = oracles.rbo(order, "c" + order, 0.5)
+        assert result["rbo"].to_list() == [pytest.approx(expected), 0.0, 0.0, None]
+        lazily = pr.diagnostics.overlap(left.lazy(), right.lazy(), "rbo", ties=ties, p=0.5)
+        assert_frame_equal(lazily.collect(engine="streaming"), result)
 
 
 def test_no_log():

@@ -3,7 +3,7 @@
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.diagnostics.log_facts import by_length, log_counts
+from polars_rank.diagnostics.log_facts import log_counts
 from polars_rank.evaluation.log import Log
 
 
@@ -70,6 +70,6 @@ def test_findings_stream(log, tmp_path):
     scanned = pr.scan_log(tmp_path / "log.parquet", by="run")
     log = Log.of(scanned)
     rows, columns = log.table, log.columns
-    plan = by_length(rows, columns, 1, ["run"])
+    plan = log_counts(rows, columns, 1, ["run"])
     graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
     assert "sorted-group-by" in graph and "in-memory-map" not in graph

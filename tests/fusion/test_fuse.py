@@ -68,8 +68,8 @@ def test_against_plain_python(method: str) -> None:
         options["weights"] = {"a": 0.5, "b": 2.0, "c": 0.0}
     log_rows = rows(len(method))
     log = pl.DataFrame(log_rows, SCHEMA, orient="row")
-    for normalize in (None, *NORMALIZATIONS) if rule.reads_scores else (None,):
-        chooses = rule.reads_scores and normalize != "borda"
+    for normalize in (None, *NORMALIZATIONS) if rule.points is None else (None,):
+        chooses = rule.points is None and normalize != "borda"
         for missing in (None, "zero", "ignore", "lowest") if chooses else (None,):
             chosen = {**options, "normalize": normalize, "missing": missing}
             expected = fused(log_rows, method, **chosen)

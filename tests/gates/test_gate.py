@@ -266,7 +266,7 @@ def test_a_metric_may_have_the_name_of_an_internal_column(tmp_path: Path, name: 
     # The mean was 11/18 and is 8/18.
     assert gate.failed == [f"{name} >= 0.5", f"difference({name}) >= -0.1"]
     page = gate.page
-    for text in (str(gate), gate._repr_html_(), page.markdown(), page.json(), page.junit()):
+    for text in (str(gate), page.markdown(), page.json(), page.junit()):
         assert name in text
 
 
@@ -499,7 +499,6 @@ def test_a_gate_that_passes_shows_no_loss(baseline: Path) -> None:
     for headline, gate in shown.items():
         assert str(gate).splitlines()[0] == headline
         assert headline in gate.page.markdown()
-        assert headline in gate._repr_html_()
 
 
 def test_the_text_has_80_columns_for_any_names_and_metrics(baseline: Path) -> None:
@@ -542,7 +541,7 @@ def test_a_gate_without_rules_says_so() -> None:
     gate = gated(golden(RELEVANT), results(FOUND))
     assert gate.passed
     assert "No rule was checked" in str(gate)
-    assert "No rule was checked" in gate._repr_html_()
+    assert "No rule was checked" in gate._repr_markdown_()
 
 
 def test_without_a_baseline_neither_numpy_nor_charts_are_imported() -> None:
@@ -578,39 +577,6 @@ def test_with_a_baseline_scipy_stats_is_not_imported(baseline: Path) -> None:
     assert not loaded & {"scipy.stats", "scipy.optimize", "altair", "pandas"}
 
 
-def test_a_result_that_the_order_of_ties_decides() -> None:
-    # The relevant document is tied with x, which comes first by its id: a value of 1/2, or 1.
-    rows = results({query: ["x", *docs, "z"] for query, docs in MANY.items()})
-    tied = rows.with_columns(score=pl.col("doc").ne("z").cast(pl.Float64))
-    floors = {"mrr@10": 0.75}
-    gate = gated(golden({**MANY, "unanswerable": []}), tied, floors=floors, missing="zero")
-    assert (gate.passed, gate.robustness) == (False, "depends on: ties")
-    assert "FAILED: 1 of 1 rule" in str(gate)
-    assert "the result depends on: ties" in gate.notes
-    assert gated(golden(MANY), results(SECOND), floors=floors).robustness == "holds"
-    assert gated(golden(MANY), results(SECOND)).robustness == "unclear"
-
-
-def test_a_result_that_one_query_decides(tmp_path: Path) -> None:
-    path = tmp_path / "baseline.jsonl"
-    gated(golden(MANY), results(SECOND), metrics="rr").write_baseline(path)
-    one_lost = results({**SECOND, "q00": ["x", "y", "z"]})
-    options = {"metrics": "rr", "max_drop": {"rr": 0.001}}
-    gate = gated(golden(MANY), one_lost, path, **options)
-    assert (gate.passed, gate.robustness) == (False, "depends on: outliers")
-    assert gated(golden(MANY), results(SECOND), path, **options).robustness == "holds"
-
-
-def test_no_category_loses_its_last_query(tmp_path: Path) -> None:
-    path = tmp_path / "baseline.jsonl"
-    for judged in (golden({"a": ["d1"]}), golden(MANY, q00="hard")):
-        gated(judged, results(FIRST | {"a": ["d1"]}), metrics="rr").write_baseline(path)
-        lost = results(FIRST | {"a": ["x"], "q00": ["x"]})
-        drops = {"rr": 0.5} if judged.height == 1 else {"hard": {"rr": 0.5}}
-        gate = gated(judged, lost, path, metrics="rr", max_drop=drops)
-        assert (gate.passed, gate.robustness) == (False, "holds")
-
-
 def test_metrics_of_answers_can_be_named() -> None:
     judged = golden({**RELEVANT, "z": []})
     metrics = ["abstained", "answered"]
@@ -621,20 +587,20 @@ def test_metrics_of_answers_can_be_named() -> None:
 def test_results_that_look_broken() -> None:
     constant = results(SECOND).with_columns(score=1.0)
     gate = gated(golden(MANY), constant, floors={"mrr@10": 0.1})
-    assert gate.robustness == "broken: constant scores"
     assert "PASSED: 1 rule" in str(gate)
     assert gate.warnings == [
         "the results look broken (constant scores): all documents have the same score in 60 of 60 "
         "rankings"
     ]
-    assert json.loads(gate.page.json())["robustness"] == "broken: constant scores"
     # The cutoff of the default metrics is at least 5.
     gate = gated(golden({query: [*docs, "y"] for query, docs in MANY.items()}), results(SECOND))
-    assert gate.robustness == "broken: cut off"
+    assert "the results look broken (cut off)" in " ".join(gate.warnings)
     gate = gated(golden(MANY), results({**SECOND, **{f"q{n:02}": [] for n in range(9)}}))
-    assert gate.robustness == "unclear"  # the results say for which queries nothing is retrieved
+    # The results say for which queries nothing is retrieved.
+    assert "broken" not in " ".join(gate.warnings)
     some = results({query: docs for query, docs in SECOND.items() if query >= "q09"})
-    assert gated(golden(MANY), some, missing="zero").robustness == "broken: queries missing"
+    gate = gated(golden(MANY), some, missing="zero")
+    assert "the results look broken (queries missing)" in " ".join(gate.warnings)
 
 
 TIED = pl.DataFrame({"query": ["q", "q"], "doc": ["a", "b"], "score": [0.9, 0.9]})

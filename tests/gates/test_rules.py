@@ -92,12 +92,12 @@ def test_a_share_of_a_mean_of_0_is_unknown() -> None:
 )
 def test_the_interval_of_the_row_decides(ends: Any, sign: str, verdict: str) -> None:
     row = {"queries": 9, "difference": 0.5, "low": ends[0], "high": ends[1]}
-    assert pr.Rule("rr", sign, 0.5, "difference").decide(row) == verdict
+    assert pr.Rule("rr", sign, 0.5, "difference").decide(row)[0] == verdict
     guarded = "pass" if verdict == "undecided" else verdict
-    assert pr.Rule("rr", sign, 0.5, "difference", is_guard=True).decide(row) == guarded
-    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "slice": "x"}) == guarded
-    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "queries": 0}) == "fail"
-    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "difference": None}) == "fail"
+    assert pr.Rule("rr", sign, 0.5, "difference", is_guard=True).decide(row)[0] == guarded
+    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "slice": "x"})[0] == guarded
+    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "queries": 0})[0] == "fail"
+    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "difference": None})[0] == "fail"
 
 
 @pytest.mark.parametrize(

@@ -626,9 +626,14 @@ def test_partitions_are_those_below_the_directory(tmp_path: Path) -> None:
         a_log(5).write_parquet(tmp_path / f"{day}.parquet")
     names = ["query", "doc", "score", "label"]
     assert pr.scan_log(folder / "day=1").collect_schema().names() == [*names, "run"]
-    assert pr.scan_log(folder, by="day").collect()["day"].unique().to_list() == [1, 2]
+    # Polars would read the run from the folder above.
+    with pytest.raises(pr.errors.SourceError, match="column 'run' is in .*; rename the folder"):
+        pr.scan_log(folder, by="day")
+    log = pr.scan_log(folder, hive_partitioning=False).collect()
+    assert log["run"].unique().to_list() == ["x"]
     for path in folder.rglob("a.parquet"):
         a_log(5).write_parquet(path)
+    assert pr.scan_log(folder, by="day").collect()["day"].unique().to_list() == [1, 2]
     found = pr.scan_log(folder, by="day", hive_schema={"day": pl.String})
     assert found.drop("^polars_rank:.*$").collect_schema().names() == [*names, "day"]
     assert found.collect()["day"].unique().sort().to_list() == ["1", "2"]

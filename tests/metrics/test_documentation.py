@@ -1,4 +1,4 @@
-"""The documentation of metrics: docstrings, notebooks, and the table of metrics."""
+"""The documentation of metrics: docstrings, and the table of metrics."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import re
 
 import polars as pl
 import polars_rank as pr
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-from polars_rank.metrics.documentation import described, displayed
-from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
+from metric_texts import MetricTexts
+from polars_rank.metrics.documentation import described
+from polars_rank.metrics.metric import REGISTER, parameters_of
 from polars_rank.terms import Value, num_retrieved, where
-from strategies import every_metric
 
 #: Parts of a formula that Markdown would interpret before the formula is rendered.
 MARKDOWN = re.compile(r"\\[{}\\,;!_]|[<>*`$~]")
@@ -24,24 +22,18 @@ COMMANDS = set(
 )
 
 
-def parsed(text: str) -> list[Token]:
-    """Return all elements of a text, including nested elements."""
-    tokens = MarkdownIt("commonmark").parse(text)
-    return [each for token in tokens for each in (token, *(token.children or []))]
-
-
 def test_every_metric_is_documented() -> None:
     for name in sorted(REGISTER):
-        description = described(REGISTER[name])
+        description, texts = described(REGISTER[name]), MetricTexts.of(REGISTER[name])
         assert len(description.definition) < 80
         assert description.definition.endswith(".") and description.source.endswith(".")
         values = "0.0 or 1.0 per ranking" if REGISTER[name].binary else "One Float64"
-        assert description.values.startswith(values)
-        assert ("Never null." in description.values) == (REGISTER[name].undefined is None)
-        assert description.values.count("`ties` rule of `evaluate`") == 1
-        assert [*description.parameters] == [*parameters_of(REGISTER[name])]
-        assert all(text.endswith(".") for text in description.parameters.values())
-        assert description.letters == "" or description.letters.endswith(".")
+        assert texts.values.startswith(values)
+        assert ("Never null." in texts.values) == (REGISTER[name].undefined is None)
+        assert texts.values.count("`ties` rule of `evaluate`") == 1
+        assert [*texts.parameters] == [*parameters_of(REGISTER[name])]
+        assert all(text.endswith(".") for text in texts.parameters.values())
+        assert texts.letters == "" or texts.letters.endswith(".")
 
 
 def test_help_shows_all_parameters() -> None:
@@ -62,38 +54,6 @@ def test_formulas_are_latex_that_markdown_leaves_alone() -> None:
         assert set(re.findall(r"\\[a-z]+", formula)) <= COMMANDS
         # A word outside of \mathrm would be rendered as a product of its letters.
         assert not re.search(r"[A-Za-z]{2}", re.sub(r"\\mathrm\{[^{}]*\}|\\[a-z]+", "", formula))
-
-
-def test_a_notebook_shows_name_formula_and_parameters() -> None:
-    for metric in every_metric(10):
-        shown = metric._repr_markdown_()
-        description = described(metric.definition)
-        formula = displayed(description.formula)
-        assert shown.startswith(f"`{metric}`: {description.definition}\n\n{formula}\n\n")
-        for part in (description.letters, description.values, description.source):
-            assert part in shown
-        values = {**parameters_of(metric), **metric.arguments}
-        for key in ("k", "rel", "max_grade"):
-            if key in values:
-                assert f"\n- `{key} = {values[key]!r}`: {description.parameters[key]}" in shown
-        kinds = [token.type for token in parsed(shown)]
-        assert kinds.count("list_item_open") == len(values)
-        assert not {"em_open", "strong_open", "html_inline", "html_block", "heading_open"} & set(
-            kinds
-        )
-
-
-def test_a_notebook_shows_the_metrics_that_a_metric_combines() -> None:
-    shown = (pr.ndcg(10) - pr.precision(1) / pr.ndcg(10))._repr_markdown_()
-    assert shown.startswith("`(ndcg@10 - (precision@1 / ndcg@10))` combines\n\n`ndcg@10`: ")
-    assert shown.count("\n`ndcg@10`: ") == shown.count("\n`precision@1`: ") == 1
-    assert shown.count("$$") == 4
-    assert shown.count("conventions of the call") == 1
-
-
-def test_a_notebook_shows_the_name_that_was_read() -> None:
-    assert pr.metric("MAP")._repr_markdown_().startswith("`average_precision` as `MAP`: ")
-    assert "`gain = 'exp2'`" in pr.metric("ndcg_burges@5")._repr_markdown_()
 
 
 def test_the_catalog_agrees_with_the_functions() -> None:
@@ -134,24 +94,6 @@ def test_the_catalog_agrees_with_the_functions() -> None:
     ]
 
 
-def test_a_formula_is_displayed_as_a_block() -> None:
-    assert displayed(r"x_r = \mathrm{label}_r") == "$$\nx_r = \\mathrm{label}_ r\n$$"
-
-
-def test_a_users_metric_may_have_undocumented_parameters() -> None:
-    try:
-
-        @define_metric()
-        def own(*, weight: float = 1) -> Value:
-            """Own: the weight."""
-            return num_retrieved() * 0 + weight
-
-        assert own(weight=0.5)._repr_markdown_().startswith("`own(weight=0.5)`: Own: the weight.")
-        assert "- `weight = 0.5`" in own(weight=0.5)._repr_markdown_()
-    finally:
-        REGISTER.pop("own", None)
-
-
 def test_a_users_metric_may_be_binary() -> None:
     try:
 
@@ -167,7 +109,7 @@ def test_a_users_metric_may_be_binary() -> None:
             return where(num_retrieved() > 0, 1.0, 0.0)
 
         assert found().binary and pr.metric("found").binary
-        assert 'by "expected", the value is the probability of 1.' in described(found).values
+        assert 'by "expected", the value is the probability of 1.' in MetricTexts.of(found).values
         assert pr.list_metrics().filter(metric="found")["binary"].to_list() == [True]
     finally:
         REGISTER.pop("found", None)

@@ -171,13 +171,6 @@ UNREADABLE = {
     "cutoff without @": ("ndcg10", "unknown metric 'ndcg10'. Did you mean 'ndcg@10'?"),
     "both": ("recal5", "unknown metric 'recal5'. Did you mean 'recall@5'"),
     "nothing alike": ("xyz", "unknown metric 'xyz'. pr.list_metrics() and the command"),
-    "context precision of ragas": (
-        "context_precision",
-        "use \"average_precision(norm='hits')\", or by ids 'set_precision'",
-    ),
-    "a class of ragas": ("NonLLMContextRecall", "is not a metric; use 'recall'"),
-    "by ids in ragas": ("id_based_context_precision@5", "use 'set_precision'"),
-    "of answers": ("faithfulness", "it evaluates generated answers, not rankings"),
     "of two meanings": ("hits", "'hits' is ambiguous; use 'hit_rate'"),
     "of three meanings": (
         "accuracy@3",

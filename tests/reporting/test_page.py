@@ -12,7 +12,6 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from diagnostics.test_robustness import few_unjudged
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import named
 from polars_rank.reporting.csv_links import csv_link
@@ -342,11 +341,6 @@ def test_one_line_says_whether_the_verdict_holds(tmp_path):
     countries = log.with_columns(pl.col("country").replace("DE", None))
     page = read(countries, tmp_path, "ndcg@10", baseline="bm25", by="country")
     assert "The verdict holds with 8 other choices of ties, unjudged documents" in page.text
-    # The labels of a few unjudged documents could reverse the verdict.
-    page = read(few_unjudged(7), tmp_path, "p@1", baseline="bm25")
-    assert (
-        "The verdict holds with 1 other choice of outliers. The labels of 8 unjudged" in page.text
-    )
     # Without a baseline, broken runs are found, too.
     with pytest.warns(pr.errors.RankWarning, match="looks broken .constant scores"):
         page = read(log.with_columns(score * 0), tmp_path, "ndcg@10")
@@ -473,15 +467,12 @@ def test_shown_columns_of_queries_and_documents_and_links(log, lists, tmp_path):
 
 
 @without_charts
-def test_parts_say_how_many_queries_tie(log, tmp_path):
+def test_parts_say_how_many_queries_changed(log, tmp_path):
     page = read(log, tmp_path, "p@1", baseline="bm25")
     compared = pr.compare(pr.per_query(log, "p@1", by="run"), baseline="bm25")
     wins, losses = compared.select("wins", "losses").row(0)
-    # Differences of p@1 are 1 or -1, so that all others tie.
-    assert (
-        f"5 of {losses} queries with a loss; {losses - 5} more tie with the last one." in page.text
-    )
-    assert f"5 of {wins} queries with a gain; {wins - 5} more tie with the last one." in page.text
+    assert f"5 of {losses} queries with a loss." in page.text
+    assert f"5 of {wins} queries with a gain." in page.text
 
 
 @without_charts
@@ -535,10 +526,9 @@ def test_means_and_wins_are_of_values_as_evaluate_counts_them(tmp_path, conventi
 
 
 @without_charts
-def test_notebooks_show_a_link(log, tmp_path):
-    path = pr.report(log, "ap", path=tmp_path / "my report.html")
+def test_the_result_is_the_path_of_the_file(log, tmp_path):
+    path = pr.report(log, "ap", path=str(tmp_path / "my report.html"))
     assert path == tmp_path / "my report.html"
-    assert path._repr_html_().startswith(f'<a href="{tmp_path.as_posix()}/my%20report.html"')
 
 
 @without_charts
@@ -652,10 +642,7 @@ def test_values_that_may_change_the_result_are_warned_of(tmp_path):
     log = log.with_columns(doc=pl.col("run"), score=1.0, label=label)
     page = read(log, tmp_path, "recall@1", baseline="old")
     assert "new is worse than old" in page.text
-    assert (
-        "recall@1 is undefined for 10 queries (50.0%) in one of the two runs, where `undefined` is "
-        '"zero"; this result may depend on it.'
-    ) in page.text
+    assert "The verdict depends on undefined values" in page.text
 
 
 REASON = (
@@ -873,14 +860,14 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     assert "tied documents were ordered by document id, descending" in page.text
     twice = pl.concat([log, log.head(7)])
     page = read(twice, tmp_path, "ap", conventions=pr.Conventions(duplicates="max"))
-    assert "Conventions polars_rank defaults, with duplicates='max'" in page.text
+    assert "Conventions polars_rank, with changes" in page.text
     assert (
         f"7 of {log.height + 7:,} rows had a document that was already in the ranking; of such rows, "
         "the one with the highest score was kept."
     ) in page.text
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, "ap", baseline="bm25")
-    assert "different queries (up to 21 missing in one of two runs)." in page.text
+    assert "Runs were evaluated on different queries." in page.text
     # The difference is not that of the means, which are over all queries of each run.
     values = pr.per_query(some, "ap", by="run")
     (row,) = pr.compare(values, baseline="bm25", details=True).to_dicts()
@@ -899,14 +886,14 @@ def test_one_is_not_many(tmp_path):
     one = pl.DataFrame({"query": 1, "doc": [1], "score": [1.0], "label": [0]})
     page = read(one, tmp_path)
     assert "1 row · 1 ranking ·" in page.text and "1 query: too few for an interval" in page.text
-    assert "1 of 1 ranking has no relevant document; most metrics are then undefined" in page.text
+    assert column(page, "contents", "Rankings without relevant documents") == ["1"]
     nothing = one.with_columns(query=2, score=pl.lit(None, pl.Float64))
     page = read(
         pl.concat([one, one, nothing]), tmp_path, conventions=pr.Conventions(duplicates="first")
     )
     assert "3 rows · 2 rankings ·" in page.text
-    assert "2 of 2 rankings have no relevant document; most metrics are then" in page.text
-    assert "1 of 2 rankings has no retrieved document." in page.text
+    assert column(page, "contents", "Rankings without relevant documents") == ["2"]
+    assert column(page, "contents", "Rankings without retrieved documents") == ["1"]
     assert (
         "1 of 3 rows had a document that was already in the ranking; of such rows, the first"
         in page.text
