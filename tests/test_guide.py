@@ -1,4 +1,4 @@
-"""The pages of examples/guide: their code runs and prints what they show; a browser test of the site.
+"""The code of the guide and of the skill for agents runs, and prints what the pages show.
 
 Run `PYTHONPATH=tests python -m tests.test_guide` in the root of the project to update the printed
 output on all pages.
@@ -7,25 +7,16 @@ output on all pages.
 from __future__ import annotations
 
 import contextlib
-import doctest
-import importlib.util
-import inspect
 import io
 import os
 import re
 import shlex
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
-from html import unescape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
-import needs
+import polars as pl
 import polars_rank as pr
 import pytest
 from commands import run
@@ -38,14 +29,23 @@ BLOCK = re.compile(
     r"(?:\n```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
-#: Pages of pairs of code, which test_coming_from.py runs.
+SKILL = Path(str(files("polars_rank").joinpath("skills", "polars-rank", "SKILL.md")))
+#: Pages of pairs of code, which peers/test_coming_from.py runs.
 ELSEWHERE = ("coming_from.md",)
 PAGES = {
     path.relative_to(GUIDE).with_suffix("").as_posix(): path
     for path in sorted(GUIDE.rglob("*.md"))
     if "```python" in path.read_text(encoding="utf-8") and path.name not in ELSEWHERE
 }
-#: Packages that are not in the group "test".
+#: The tasks of the skill by their titles.
+TASKS = {
+    section.partition("\n")[0]: section
+    for section in re.split(r"^## ", SKILL.read_text("utf-8"), flags=re.MULTILINE)
+    if "polars-rank init" in section or "pr.compare(" in section
+}
+#: Pages that need a server or packages that are not in the group "test": see stores/test_guide.py
+#: and peers/test_guide.py.
+STORES = "tasks/stores"
 PACKAGES = {
     "tasks/latex": ["great_tables"],
     "tasks/lightgbm": ["lightgbm"],
@@ -110,257 +110,77 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@contextlib.contextmanager
-def object_store() -> Iterator[None]:
-    """Run an S3 server with an empty bucket "logs", to which the environment points."""
-    boto3 = needs.package("boto3", "test")
-    server = needs.package("moto.server", "test").ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        settings = {
-            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_REGION": "us-east-1",
-        }
-        reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
-        urllib.request.urlopen(reset).close()  # all servers of a process have the same objects
-        with pytest.MonkeyPatch.context() as environment:
-            for name, value in settings.items():
-                environment.setenv(name, value)
-            boto3.client("s3").create_bucket(Bucket="logs")
-            yield
-    finally:
-        server.stop()
+def write_results() -> None:
+    """Write a golden file and the results of two retrievers, of which the new one is better."""
+    log = pr.datasets.search_log(120, 20, runs=["old", "new"], seed=1).collect()
+    names = {"query": pl.format("q{}", "query"), "doc": pl.format("d{}", "doc")}
+    log = log.sort("query", "score", descending=[False, True]).with_columns(**names)
+    relevant = pl.col("doc").filter(pl.col("label") >= 2).unique(maintain_order=True)
+    log.group_by("query", maintain_order=True).agg(relevant=relevant).write_ndjson("golden.jsonl")
+    for run in ("old", "new"):
+        found = log.filter(pl.col("score").is_not_null(), run=run)
+        results = found.group_by("query", maintain_order=True).agg(results="doc")
+        results.write_ndjson(f"{run}.jsonl")
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
-@pytest.mark.parametrize("name", PAGES)
-def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> None:
+def ran(title: str) -> str:
+    """Run a task in the current directory, and return it with what it prints."""
+    if "old.jsonl" in TASKS[title]:
+        write_results()
+    page = Path("task.md")
+    page.write_text(TASKS[title], "utf-8")
+    return executed(page)
+
+
+def check_page(name: str) -> None:
     text = PAGES[name].read_text(encoding="utf-8")
-    for block in BLOCK.finditer(text):
-        if block["language"] == "python":
-            compile(block["code"], name, "exec")
-    for package in PACKAGES.get(name, []):
-        needs.package(package, "conformance")
-    if name == "tasks/spark":
-        if missing := needs.without_spark():
-            pytest.skip(missing)
-        needs.new_jvm()
-    with object_store() if name == "tasks/stores" else contextlib.nullcontext():
-        assert executed(PAGES[name]) == text, "run `PYTHONPATH=tests python -m tests.test_guide`"
+    assert executed(PAGES[name]) == text, "run `PYTHONPATH=tests python -m tests.test_guide`"
 
 
-def described() -> Iterator[tuple[str, str]]:
-    """Yield the public names and their docstrings."""
-    for name in pr.__all__:
-        value = getattr(pr, name)
-        yield name, inspect.getdoc(value) or ""
-        for inner in getattr(value, "__all__", ()) if inspect.ismodule(value) else ():
-            yield f"{name}.{inner}", inspect.getdoc(getattr(value, inner)) or ""
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in (*PACKAGES, STORES)])
+def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> None:
+    check_page(name)
 
 
-def test_lines_of_code_are_not_cut_off() -> None:
-    """The site shows 80 characters beside its sidebars; output may be wider, and scrolls."""
-    long = [
-        f"{path.name}: {line}"
-        for path in sorted([*GUIDE.rglob("*.md"), GUIDE.parents[1] / "README.md"])
-        for block in BLOCK.finditer(path.read_text(encoding="utf-8"))
-        for line in block["code"].splitlines()
-        if len(line) > {"text": 100, "pycon": 100, "json": 110}.get(block["language"], 80)
-        and not line.startswith("python3 -m venv")  # one line, as a reader copies it
-    ]
-    long += [
-        f"{name}: {line}"
-        for name, text in described()
-        for line in text.splitlines()
-        if re.match(r" *(>>>|\.\.\.) ", line) and len(line) > 80
-    ]
-    assert not long
+def test_code_of_other_pages_can_be_read() -> None:
+    for name in (*PACKAGES, STORES):
+        for block in BLOCK.finditer(PAGES[name].read_text(encoding="utf-8")):
+            if block["language"] == "python":
+                compile(block["code"], name, "exec")
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith(("start", "tasks/"))])
-def test_the_first_result_comes_after_one_screen_of_prose(name: str) -> None:
-    before, found, _ = PAGES[name].read_text(encoding="utf-8").partition("```text\n")
-    prose = re.sub(r"^```.*?^```$|^#.*?$", "", before, flags=re.MULTILINE | re.DOTALL)
-    assert found
-    assert len(prose.split()) <= 120
+@pytest.mark.parametrize("title", TASKS)
+def test_a_task_of_the_skill_runs_as_written(title: str, folder: Path) -> None:
+    assert ran(title) == TASKS[title], "run `PYTHONPATH=tests python -m tests.test_guide`"
 
 
-def test_examples_show_more_than_a_flag_or_a_count() -> None:
-    parser = doctest.DocTestParser()
-    for name, text in described():
-        for example in parser.get_examples(text):
-            assert not re.fullmatch(r"True|False|[2-9]\d+", example.want.strip()), (
-                name,
-                example.source,
-            )
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    chromium = needs.program("chromium", "chromium-browser", "google-chrome", package="chromium")
-    service = needs.program("chromedriver", "chromium.chromedriver", package="chromium-driver")
-    webdriver = needs.package("selenium.webdriver", "browser")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    browser = webdriver.Chrome(options, webdriver.ChromeService(service))
-    browser.execute_cdp_cmd("Network.enable", {})
-    nothing = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
-    browser.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **nothing})
-    yield browser
-    browser.quit()
-
-
-@pytest.fixture(scope="module")
-def site() -> Path:
-    if "POLARS_RANK_SITE" not in os.environ:
-        pytest.skip("needs POLARS_RANK_SITE=OUT, of `python -m sphinx -W examples/guide OUT`")
-    return Path(os.environ["POLARS_RANK_SITE"]).resolve()
-
-
-def opened(driver: Any, page: Path, width: int) -> Any:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    driver.get(page.as_uri())
-    return driver
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize(
-    "page", ["index", "gallery", "tasks/rag", "reference/polars_rank.metrics.ndcg", "peers"]
-)
-def test_axe_finds_no_violation(driver: Any, site: Path, page: str, width: int) -> None:
-    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
-    opened(driver, site / f"{page}.html", width).execute_script(axe)
-    result = driver.execute_async_script(
-        "axe.run(document, {resultTypes: ['violations']}).then(arguments[arguments.length - 1]);"
-    )
-    violations = [(v["id"], [n["html"] for n in v["nodes"][:3]]) for v in result["violations"]]
-    assert violations == [] and len(result["passes"]) > 20
-
-
-def pages_of(site: Path) -> list[Path]:
-    """Return the pages that have the site's text, without sources and files of the theme."""
-    folders = {site, site / "tasks", site / "reference"}
-    return sorted(page for page in site.rglob("*.html") if page.parent in folders)
-
-
-def test_a_phone_scrolls_down_only(driver: Any, site: Path) -> None:
-    pages = pages_of(site)
-    reference = [page for page in pages if page.parent.name == "reference"]
-    some = {*reference[::8]}  # they have one template
-    widths = {}
-    for page in pages:
-        if page in some or page not in reference:
-            opened(driver, page, 390)
-            widths[page.name] = driver.execute_script("return document.documentElement.scrollWidth")
-    assert len(widths) > 60
-    assert {name: width for name, width in widths.items() if width > 390} == {}
-
-
-def test_links_lead_to_pages_and_headings(site: Path) -> None:
-    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
-    anchors = {page: {*re.findall(r'\bid="([^"]+)"', text)} for page, text in pages.items()}
-    broken, links = [], 0
-    for page, text in pages.items():
-        for link in re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text):
-            path, _, anchor = unescape(link).partition("#")
-            if re.match(r"\w+:", path):
-                continue
-            target = (page.parent / unquote(path)).resolve() if path else page
-            found = target in pages or (not anchor and target.is_file())
-            known = not anchor or unquote(anchor) in anchors.get(target, ())
-            broken += [] if found and known else [(page.name, link)]
-            links += 1
-    assert broken == []
-    assert links > 10_000
-
-
-def test_examples_are_within_the_first_40_lines_of_reference_pages(site: Path) -> None:
-    """Pages without an example, such as those of presets, are no longer than that."""
-    lengths = {}
-    for page in site.glob("reference/polars_rank.*.html"):
-        article = (
-            page.read_text(encoding="utf-8").partition("<article")[2].partition("</article")[0]
-        )
-        before = re.sub(r"<[^>]*>", "", article.partition("&gt;&gt;&gt;")[0])
-        lengths[page.name] = sum(not line.isspace() for line in before.splitlines(keepends=True))
-    assert len(lengths) > 150
-    assert {name: lines for name, lines in lengths.items() if lines > 40} == {}
-
-
-@pytest.mark.parametrize("words", ["mean reciprocal rank", "mrr", "reciprocal_rank"])
-def test_search_works_without_a_network(driver: Any, site: Path, words: str) -> None:
-    """The names of a metric in words and in other tools lead to its page first."""
-    driver.get((site / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
-    found = "return [...document.querySelectorAll('#search-results li a')].map((a) => a.href)"
-    for _ in range(100):
-        if links := driver.execute_script(found):
-            time.sleep(0.5)  # results are inserted one by one
-            assert "polars_rank.metrics.reciprocal_rank.html" in links[0]
-            return
-        time.sleep(0.1)
-    pytest.fail("the search finds nothing")
-
-
-def test_pages_load_nothing_and_metrics_are_no_addresses(site: Path) -> None:
-    pages = [*site.rglob("*.html")]
-    assert len(pages) > 150
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        assert "mailto:" not in text
-        assert not re.search(r"<(script|link|img)\b[^>]+(src|href)=\"(https?:)?//", text), page
-
-
-def test_charts_are_light_or_dark_as_the_page(driver: Any, site: Path) -> None:
-    ui = needs.package("selenium.webdriver.support.ui", "browser")
-    dark = {"name": "prefers-color-scheme", "value": "dark"}
-    visible = """return [...document.querySelectorAll('article img')]
-        .filter((each) => each.offsetWidth)
-        .map((each) => [each.src.split('/').at(-1), getComputedStyle(each).backgroundColor])"""
-    for page in ("gallery", "reference/polars_rank.plot.differences"):
-        for features, ending in (([], ""), ([dark], "-dark")):
-            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-            opened(driver, site / f"{page}.html", 1440)
-            # The page has neither kind until its script has read the color scheme.
-            images = ui.WebDriverWait(driver, 20).until(lambda page: page.execute_script(visible))
-            for name, background in images:
-                assert name.endswith(f"{ending}.svg") and ("-dark" in name) is bool(ending)
-                assert background == "rgba(0, 0, 0, 0)"
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-def test_code_has_a_button_that_copies_it(driver: Any, site: Path) -> None:
-    opened(driver, site / "start.html", 1440)
-    buttons = "return document.querySelectorAll('.highlight > button.copybtn').length"
-    blocks = (
-        "return document.querySelectorAll('div:not(.highlight-text) > .highlight > pre').length"
-    )
-    assert driver.execute_script(buttons) == driver.execute_script(blocks) > 5
+def test_the_skill_has_a_header_and_three_tasks() -> None:
+    header = re.match(r"---\nname: ([a-z-]+)\ndescription: (.+)\n---\n", SKILL.read_text("utf-8"))
+    assert header is not None and header[1] == SKILL.parent.name and len(header[2]) <= 1024
+    assert len(TASKS) == 3
 
 
 def main() -> None:
-    """Write the printed output to the pages that can run here."""
+    """Write the printed output to the pages that can run here, and to the skill."""
     os.environ.update(SPARK)
-    start = os.getcwd()
-    for name, path in PAGES.items():
-        if not all(map(importlib.util.find_spec, PACKAGES.get(name, ()))):
-            print(f"{name}: needs {PACKAGES[name]}")
-            continue
+    start, skill = os.getcwd(), SKILL.read_text("utf-8")
+    for name in (*PAGES, *TASKS):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             try:
-                with object_store() if name == "tasks/stores" else contextlib.nullcontext():
-                    path.write_text(executed(path), encoding="utf-8")
+                if name in TASKS:
+                    skill = skill.replace(TASKS[name], ran(name))
+                else:
+                    with object_store() if name == STORES else contextlib.nullcontext():
+                        PAGES[name].write_text(executed(PAGES[name]), encoding="utf-8")
+            except ImportError as error:
+                print(f"{name}: {error}")
             finally:
                 os.chdir(start)
+    SKILL.write_text(skill, "utf-8")
 
 
 if __name__ == "__main__":
+    from stores.test_guide import object_store
+
     main()

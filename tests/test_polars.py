@@ -6,46 +6,13 @@ from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
+
+# What no public function shows: plans and expressions inside Polars.
 import polars_rank._polars as ours
-import pytest
 from polars.io.plugins import register_io_source
 
 KEYS = pl.DataFrame({"run": ["a", "b", None], "query": [1, 1, 2]})
 SCHEMA = pl.Schema({"query": pl.Int64})
-
-
-def test_inner() -> None:
-    """Polars evaluates the inner expression of a subclass of Expr."""
-    same = pl.Expr._from_pyexpr(ours.inner(pl.col("a") + 1))
-    assert same.meta.eq(pl.col("a") + 1)
-    assert pl.select(pl.lit(2).alias("a")).select(same).item() == 3
-
-
-def test_inputs() -> None:
-    first, second = pl.col("a").sum(), pl.col("b")
-    found = ours.inputs(first / second)
-    assert [any(each.meta.eq(part) for each in found) for part in (first, second)] == [True, True]
-    assert len(found) == 2
-    assert ours.inputs(pl.col("a")) == []
-
-
-def test_reads_column() -> None:
-    relevant = pl.col("label") >= 1
-    assert not ours.reads_column(relevant.sum(), "label", besides=relevant)
-    assert ours.reads_column(relevant.sum() + pl.col("label").max(), "label", besides=relevant)
-    assert not ours.reads_column(pl.col("labels").sum(), "label", besides=relevant)
-
-
-def test_without_expression() -> None:
-    def fail(_: pl.Series) -> pl.Series:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="expression") as error:
-        pl.LazyFrame({"a": [1]}).select(pl.col("a").implode().map_batches(fail, pl.Int64)).collect(
-            engine="in-memory"
-        )
-    assert ours.without_expression(str(error.value)) == "no"
-    assert ours.without_expression("no") == "no"
 
 
 def source(name: str) -> pl.LazyFrame:
@@ -55,13 +22,6 @@ def source(name: str) -> pl.LazyFrame:
         yield pl.DataFrame({"query": [1]}, SCHEMA)
 
     return register_io_source(read, schema=SCHEMA, explain_name=name)
-
-
-def test_is_sorted_by() -> None:
-    table = KEYS.lazy()
-    assert not ours.is_sorted_by(table, ["run", "query"])
-    assert ours.is_sorted_by(table.set_sorted(["run", "query"]), ["run", "query"])
-    assert not ours.is_sorted_by(table.set_sorted("query"), ["run"])
 
 
 def test_keeps_all_rows(tmp_path: Path) -> None:
@@ -98,13 +58,6 @@ def test_key_hash() -> None:
     renamed = KEYS.select("query", system="run")
     other = renamed.select(ours.key_hash({"run": "system", "query": "query"}))
     assert other.to_series().to_list() == found["hash"].to_list()
-
-
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_run_number(engine: str) -> None:
-    plan = pl.LazyFrame({"a": range(300_000)}).with_columns(run=ours.run_number()).select("run")
-    numbers = [plan.collect(engine=engine)["run"].unique().to_list() for _ in range(2)]
-    assert [len(each) for each in numbers] == [1, 1] and numbers[0] != numbers[1]
 
 
 def test_source_of_rows() -> None:
@@ -152,23 +105,18 @@ def test_rows_of_scan(tmp_path: Path) -> None:
 
 
 def test_lengths_of_a_scan() -> None:
-    def read(*_: object) -> object:
-        yield pl.DataFrame({"query": [1]}, SCHEMA)
-
-    plan = ours.scan_of_files(read, [], lengths=7, schema=SCHEMA)
+    plan = ours.scan_of_files(lambda *_: iter([]), [], lengths=7, schema=SCHEMA)
     assert ours.source_of_rows(plan.filter(pl.col("query") > 0), ["query"]).lengths == 7
 
 
-@pytest.mark.parametrize(("few", "kind"), [(3, ours.FewRows), (2, ours.ManyRows)])
-def test_rows_of_table(few: int, kind: type) -> None:
+def test_rows_of_table() -> None:
     """Plans that work row by row keep the class; plans of other rows do not have it."""
-    rows = ours.rows_of_table(KEYS, few)
-    same = (
-        rows.filter(pl.col("query") == 1).with_columns(pl.lit(1).alias("one")).select("run", "one")
-    )
-    assert isinstance(same, kind)
-    assert same.collect().rows() == [("a", 1), ("b", 1)]
-    assert not isinstance(rows.group_by("query").agg(pl.len()), kind)
+    for few, kind in ((3, ours.FewRows), (2, ours.ManyRows)):
+        rows = ours.rows_of_table(KEYS, few)
+        same = rows.filter(pl.col("query") == 1).with_columns(one=1).select("run", "one")
+        assert isinstance(same, kind)
+        assert same.collect().rows() == [("a", 1), ("b", 1)]
+        assert not isinstance(rows.group_by("query").agg(pl.len()), kind)
     for descending in (False, True):
         declared = KEYS.set_sorted("query", descending=descending)
         assert not isinstance(ours.rows_of_table(declared, 3), ours.FewRows)

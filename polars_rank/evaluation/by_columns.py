@@ -468,7 +468,7 @@ def columns_are_faster(lengths: Lengths) -> bool:
     rankings, longest = lengths.rankings, lengths.longest
     # Microseconds of CPU time: a fixed part for building, optimizing and starting the plan, which
     # has columns for each position, and a part for the log. The numbers are rounded from those that
-    # are fitted to the table in tests/benchmarks/columns.md. For each log of the table, the chosen
+    # are fitted to the table in tests/bench/columns.md. For each log of the table, the chosen
     # form takes at most a quarter more time than the other.
     columns = 5_300 + 2_900 * longest + rankings * (0.086 * longest + 0.0025 * longest**2)
     rows = 14_000 + rankings * 1.2 + lengths.rows * 0.13

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import polars_rank as pr
 import pyarrow as pa
 import pytest
-from spark.logs import fetched, log, on_spark, same
 from polars.testing import assert_frame_equal
+
+# How rows are packed for Spark's shuffle.
 from polars_rank.spark import query_chunks
+from spark.logs import log, on_spark, same
 
 pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
 
@@ -45,16 +49,6 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
     assert jobs(spark, plan) == 0
 
 
-def test_what_is_read_is_no_more_than_what_is_needed(spark: Any, tmp_path: Any) -> None:
-    LOG.write_parquet(tmp_path / "log.parquet")
-    rows = spark.read.parquet(str(tmp_path / "log.parquet"))
-    plan = plan_of(pr.evaluate(rows, "ap", query=["query", "run"]))
-    (schema,) = {line for line in plan.splitlines() if "ReadSchema" in line}
-    assert "label" in schema
-    assert "country" not in schema.partition("ReadSchema")[2]
-    assert "traffic" not in schema.partition("ReadSchema")[2]
-
-
 def test_a_table_bucketed_by_query_has_the_same_results(spark: Any) -> None:
     rows = on_spark(spark, LOG)
     rows.write.bucketBy(4, "query").sortBy("query").mode("overwrite").saveAsTable("bucketed")
@@ -65,40 +59,13 @@ def test_a_table_bucketed_by_query_has_the_same_results(spark: Any) -> None:
     same(pr.evaluate(LOG, "ap", query=["run", "query"]), several)
 
 
-def test_joins_that_change_while_they_run_do_not_tear_queries(spark: Any) -> None:
-    """A join on the query partitions rows by query, unless Spark changes the join at run time."""
-    few = on_spark(spark, LOG.select("query").unique(), 3)
-    rows = on_spark(spark, LOG, 7).join(few.where("query >= 0"), "query")
-    same(pr.evaluate(LOG, "ap", **OF_RUN), pr.evaluate(rows, "ap", **OF_RUN))
-
-
-def test_polars_has_the_cores_of_the_task(spark: Any) -> None:
-    threads = pl.col("rank").map_batches(
-        lambda _: float(pl.thread_pool_size()), returns_scalar=True, return_dtype=pl.Float64
-    )
-    found = fetched(pr.per_query(on_spark(spark, LOG), threads.alias("threads"), by="run"))
-    assert found["threads"].unique().to_list() == [1.0]
-
-
 def batches_of(rows: pl.DataFrame, size: int = 7) -> list[Any]:
     return rows.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches(max_chunksize=size)
 
 
-def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
-    """The chunks have all rows, and no query is in two chunks."""
-    assert_frame_equal(pl.concat(found), rows, check_row_order=False)
-    queries = [query for chunk in found for query in chunk["query"].unique()]
-    assert len(queries) == rows["query"].n_unique()
-
-
-def test_chunks_of_any_rows_have_all_rows_in_order() -> None:
-    found = list(query_chunks.chunks_of(LOG.schema, batches_of(LOG), chunk_rows=20))
-    assert len(found) > 5
-    assert pl.concat(found).equals(LOG)
-
-
-@pytest.mark.parametrize("packed_bytes", [1, 2_000, 1 << 20])
-@pytest.mark.parametrize("cell_bytes", [1, 100, 1 << 20])
+@pytest.mark.parametrize(
+    ("packed_bytes", "cell_bytes"), [(1, 1), (2_000, 100), (2_000, 1 << 20), (1 << 20, 1)]
+)
 def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> None:
     rows = LOG.with_columns(
         *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
@@ -119,22 +86,9 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
     sorted_cells = batches_of(moved.sort("bucket"), 3)
     found = list(query_chunks.chunks_of(schema, sorted_cells, chunk_rows=20))
     assert len(found) > 2
-    check_whole_queries(found, rows)
-
-
-def test_packed_rows_stand_as_they_did() -> None:
-    rows = LOG.with_columns(pl.int_range(pl.len()).alias(query_chunks.PLACE))
-    given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
-    cells = list(query_chunks.packed_cells(rows.schema, batches_of(given), packed_bytes=500))
-    (found,) = query_chunks.chunks_of(rows.schema, reversed(cells))
-    assert found.equals(LOG)
-
-
-def test_rows_that_are_moved_are_moved_as_cells(spark: Any) -> None:
-    """Spark's shuffle moves a few cells instead of single rows."""
-    plan = plan_of(pr.evaluate(on_spark(spark, LOG), "ap", **OF_RUN))
-    (moved,) = re.findall(r"Exchange hashpartitioning\((\w+)#", plan)
-    assert moved == "bucket"
+    assert_frame_equal(pl.concat(found), rows, check_row_order=False)
+    queries = [query for chunk in found for query in chunk["query"].unique()]
+    assert len(queries) == rows["query"].n_unique()  # no query is in two chunks
 
 
 def test_one_enormous_list(spark: Any) -> None:
@@ -173,15 +127,9 @@ def test_a_bad_row_is_one_readable_error(spark: Any) -> None:
     assert "'query': 7" in str(there.value)
     assert len(str(there.value).splitlines()) < 12
 
-    with pytest.raises(
-        PythonException, match=r"DataError: .* rows: column 'score' .*'query': 7.*one of Spark"
-    ):
+    said = r"DataError: .* rows: column 'score' .*'query': 7.*one of Spark"
+    with pytest.raises(PythonException, match=said):
         pr.per_query(on_spark(spark, BAD, 7), "ap", by="run").collect()
-
-
-def test_bad_rows_of_all_tasks_are_counted_together(spark: Any) -> None:
-    from pyspark.errors import PythonException
-
     twice = pl.concat([LOG, LOG.filter(pl.col("query") % 4 == 0)])
     with pytest.raises(pr.errors.DataError) as here:
         pr.evaluate(twice, "ap", **OF_RUN)
@@ -190,26 +138,42 @@ def test_bad_rows_of_all_tasks_are_counted_together(spark: Any) -> None:
     assert str(here.value).partition("e.g.")[0] in str(there.value)
 
 
-def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) -> None:
-    rows = on_spark(spark, LOG)
+def test_errors_that_can_be_known_are_raised_before_anything_runs(
+    spark: Any, tmp_path: Any
+) -> None:
+    rows, columns = on_spark(spark, LOG), "1 as query, 1 as doc, 1.0 as score, 1 as label"
     lock = threading.Lock()
     guarded = pr.ndcg(3, gain=lambda label: label if lock else label).alias("guarded")
-    for error, match, call in [
-        (pr.errors.SchemaError, "column 'q' .`query`. not found", lambda: pr.evaluate(rows, "ap", query="q")),
-        (pr.errors.ArgumentError, "unknown metric 'nope'", lambda: pr.evaluate(rows, "nope")),
-        (pr.errors.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
-        (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.diagnostics.tie_bands(rows, "ap")),
-        (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.compare(rows, baseline="bm25")),
-        (pr.errors.SchemaError, "duplicate column 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
-    ]:  # fmt: skip
-        with pytest.raises(error, match=match):
+    stream = spark.readStream.schema("query long, score double, label int").parquet(str(tmp_path))
+
+    def with_column(value: str) -> Any:
+        return spark.sql(f"select {columns}, {value} as more")
+
+    for match, call in [
+        ("'query' .`query`. not found", lambda: pr.evaluate(rows.drop("query"), "ap")),
+        ("unknown metric 'nope'", lambda: pr.evaluate(rows, "nope")),
+        ("cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
+        ("does not support Spark DataFrames", lambda: pr.diagnostics.tie_bands(rows, "ap")),
+        ("does not support Spark DataFrames", lambda: pr.compare(rows, baseline="bm25")),
+        ("does not support Spark.*applyInArrow", lambda: pr.tune_fusion(rows, "ndcg@5")),
+        ("duplicate column 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
+        ("`judgments` is a Spark .* but", lambda: pr.join_judgments(LOG.drop("label"), rows)),
+        ("must be a table; found list", lambda: pr.evaluate([rows, rows], "ap")),
+        ("type interval.*; drop it", lambda: pr.evaluate(with_column("interval 1 month"), "rr")),
+        ("type interval.*; drop it", lambda: pr.evaluate(with_column("make_interval(1, 2)"), "rr")),
+        ("one id.*a column of ids", lambda: pr.evaluate(with_column("map(1, 2)"), "rr", by="more")),
+        ("foreachBatch", lambda: pr.evaluate(stream, "ap")),
+    ]:
+        with pytest.raises((pr.errors.ArgumentError, pr.errors.SchemaError), match=match):
             call()
 
 
-def test_a_stream_is_evaluated_batch_by_batch(spark: Any, tmp_path: Any) -> None:
-    stream = spark.readStream.schema("query long, score double, label int").parquet(str(tmp_path))
-    with pytest.raises(pr.errors.ArgumentError, match="foreachBatch"):
-        pr.evaluate(stream, "ap")
+def test_the_example(tmp_path: Any) -> None:
+    example = Path(__file__).parents[2] / "examples" / "on_spark.py"
+    command = [sys.executable, "-W", "ignore", str(example)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("neural") >= 2
 
 
 def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
