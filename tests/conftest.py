@@ -1,7 +1,6 @@
 """Fixtures and settings of all tests.
 
-If POLARS_RANK_SKIPS names a file of patterns, a test that skips for another reason fails. If
-POLARS_RANK_SKIPPED names a file, the tests that were skipped are written there.
+If POLARS_RANK_SKIPS names a file of patterns, a test that skips for another reason fails.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
 settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
-#: Programs, and code for type checkers only.
-collect_ignore = ["bench", "typing"]
+#: Code for type checkers only.
+collect_ignore = ["typing"]
 
 
 #: Warnings about random logs of hypothesis.
@@ -65,26 +64,19 @@ RANDOM_LOGS = (
 #: Tests that load Altair, Vega's scripts, scipy or scikit-learn, which takes seconds. They come
 #: first, in this order, so that one process of two loads them.
 HEAVY = (
-    *("test_examples.py", "test_guide.py", "test_readme.py", "reporting", "plot", "cli"),
-    *(
-        "metrics/test_documentation.py",
-        "frames/test_tables.py",
-        "io/test_arrays.py",
-        "conformance",
-    ),
-    *("metrics/test_expectations.py", "catalog", "stats"),
+    *("test_documents.py", "test_guide.py", "test_readme.py", "reporting", "plot", "cli"),
+    *("test_functions.py", "metrics/test_documentation.py", "frames/test_tables.py"),
+    *("io/test_arrays.py", "conformance", "metrics/test_expectations.py", "catalog", "stats"),
 )
 
 #: What is not marked `core`: tests of what is made from numbers (charts, pages, commands), of what
-#: stands beside evaluation and statistics, of other tools and programs, and of faults.
+#: stands beside evaluation and statistics, of all public functions at once, and of faults.
 NOT_CORE = (
-    *("catalog", "cli", "conformance", "judges", "peers", "plot", "reporting", "spark"),
-    *("test_click_labels.py", "test_click_rates.py"),
-    *("test_benchmarks.py", "test_coming_from.py", "test_examples.py", "test_faults.py"),
-    *("test_guide.py", "test_hostile_names.py", "test_progress.py"),
-    *("test_paper.py", "test_policies.py", "test_readme.py", "test_skill.py"),
-    *("test_without_docstrings.py", "diagnostics/test_judgment_bounds.py"),
-    *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_tables.py"),
+    *("catalog", "cli", "conformance", "judges", "plot", "reporting"),
+    *("test_click_labels.py", "test_click_rates.py", "test_benchmarks.py", "test_documents.py"),
+    *("test_faults.py", "test_functions.py", "test_guide.py", "test_hostile_names.py"),
+    *("test_mistakes.py", "test_progress.py", "test_readme.py", "test_without_docstrings.py"),
+    *("diagnostics/test_judgment_bounds.py", "frames/test_lengths.py", "frames/test_tables.py"),
     *("io/test_dicts.py",),
 )
 
@@ -121,14 +113,9 @@ def pytest_sessionfinish(session: pytest.Session) -> object:
     yield
     allowed = os.environ.get("POLARS_RANK_SKIPS")
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or WORKER:
+    if reporter is None or WORKER or not allowed:
         return
     skipped = reporter.stats.get("skipped", [])
-    if listed := os.environ.get("POLARS_RANK_SKIPPED"):
-        nodes = sorted({report.nodeid for report in skipped})
-        Path(listed).write_text("".join(f"{node}\n" for node in nodes), encoding="utf-8")
-    if not allowed:
-        return
     lines = Path(allowed).read_text(encoding="utf-8").splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     for report in skipped:

@@ -1,4 +1,4 @@
-"""The catalog, compared with values of RecTools from `fixtures/write_rectools_catalog.py`."""
+"""The catalog, compared with values of RecTools from `python -m tests.recorded rectools_catalog`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of statistics are those of before the kernel: fixtures/write_statistics.py."""
+"""The numbers of statistics are those of files in fixtures/statistics."""
 
 from __future__ import annotations
 
