@@ -114,7 +114,7 @@ SCRIPT = """
     from polars_rank import _progress as progress
 
     def slow(rows):
-        time.sleep(0.3)
+        time.sleep(1)
         return rows
 
     for progress._DELAY, end in ((2, progress.close), (0, progress.close), (0, sys.exit)):

@@ -69,7 +69,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "UTF-16": (lambda text: text.decode().encode("utf-16"), "FILE is in UTF-16"),
     "UTF-16, unmarked": (
         lambda text: text.decode().encode("utf-16-le"),
-        "line 1 of FILE has the byte 0xe9, so it is not UTF-8",
+        "line 1 of FILE has (the byte 0xe9, so it is not UTF-8|a zero byte)",
     ),
     "carriage returns": (
         lambda text: text.replace(b"\n", b"\r"),
