@@ -190,11 +190,6 @@ class Results(NamedTuple):
     warnings: list[str]
     source: Reading
 
-    @property
-    def tops(self) -> pl.DataFrame:
-        """The first documents of each query."""
-        return self.run.group_by("query", maintain_order=True).agg(docs=col("doc").head(10))
-
 
 def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results]:
     """Read and check result files; several of them are repetitions."""
