@@ -60,8 +60,9 @@ def _run(received: list[int]) -> str | int | None:
     except SystemExit as ended:
         return ended.code
     except BaseException as error:  # noqa: BLE001  (before the program handles its errors itself)
-        is_missing = isinstance(error, ImportError)
-        problem = missing_extra(extra="cli", cause=error) if is_missing else error
+        problem: BaseException = error
+        if isinstance(error, ImportError):
+            problem = missing_extra(extra="cli", cause=error)
         with suppress(OSError):  # the terminal may be closed
             print(f"Error: {str(problem) or type(problem).__name__}", file=sys.stderr)  # noqa: T201
         return MISUSED

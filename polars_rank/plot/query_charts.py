@@ -264,8 +264,8 @@ def differences(
         # One bar per cell of differences; 0 has its own cell.
         cell = ((difference.abs() / width - _TINY).ceil() * difference.sign()).cast(pl.Int64)
         known = pairs.filter(difference.is_not_null())
-        bars = known.group_by(*groups(data.run), cell.alias(_CELL))
-        bars = bars.agg(number=pl.len(), y=difference.mean()).drop(_CELL)
+        by_cell = known.group_by(*groups(data.run), cell.alias(_CELL))
+        bars = by_cell.agg(number=pl.len(), y=difference.mean()).drop(_CELL)
     after = pl.col("number").cum_sum().over("run")
     bars = labeled(bars)[0].sort("run", "y", descending=[False, True], maintain_order=True)
     bars = bars.with_columns(start=after - pl.col("number"), end=after)
