@@ -150,10 +150,10 @@ def test_malformed_lines_of_judgments(file: Path, label: str, end: str) -> None:
 
 def test_swapped_run_and_qrels_files(file: Path) -> None:
     file.write_text("1 Q0 a 1 0.5 bm25\n", "utf-8")
-    with pytest.raises(SourceError, match=r"looks like a run file, which pr\.scan_run reads"):
+    with pytest.raises(SourceError, match="unknown format of judgments"):
         scan_judgments(file)
     file.write_text("1 0 a 1\n", "utf-8")
-    with pytest.raises(SourceError, match=r"of a qrels file .*pr\.scan_judgments"):
+    with pytest.raises(SourceError, match="unknown format of results"):
         scan_run(file)
 
 
