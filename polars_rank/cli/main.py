@@ -59,18 +59,14 @@ def _run(received: list[int]) -> str | int | None:
         return INTERRUPTED
     except SystemExit as ended:
         return ended.code
-    except ImportError as error:
-        return _failed(missing_extra(extra="cli", cause=error))
     except BaseException as error:  # noqa: BLE001  (before the program handles its errors itself)
-        return _failed(error)
+        problem: BaseException = error
+        if isinstance(error, ImportError):
+            problem = missing_extra(extra="cli", cause=error)
+        with suppress(OSError):  # the terminal may be closed
+            print(f"Error: {str(problem) or type(problem).__name__}", file=sys.stderr)  # noqa: T201
+        return MISUSED
     return 0
-
-
-def _failed(error: BaseException) -> int:
-    """Print an error and return the exit code."""
-    with suppress(OSError):  # the terminal may be closed
-        print(f"Error: {str(error) or type(error).__name__}", file=sys.stderr)  # noqa: T201
-    return MISUSED
 
 
 def _prepare_streams() -> None:

@@ -419,7 +419,10 @@ class _Tried(NamedTuple):
             broken = [each.name for each in problems.get(name, ())]
             broken += [f"{each.name} ({short(baseline)})" for each in problems.get(baseline, ())]
             changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
-            text = _headline(part.item(0, "verdict"), [*changed], broken)
+            text = "unclear" if part.item(0, "verdict") in ("unclear", "too few") else "holds"
+            if broken or len(changed):
+                what = "broken" if broken else "depends on"
+                text = f"{what}: {', '.join(broken or changed)}"
             headlines += [text, *[None] * (part.height - 1)]
         texts = pl.Series("headline", headlines, pl.String)
         return table.with_columns(texts).select(run, *RESULT)
@@ -474,12 +477,3 @@ def _of_choice(compared: pl.DataFrame, run: str, choice: str, value: str | None)
         run, pl.lit(choice).alias("choice"), pl.lit(value, pl.String).alias("value"),
         "difference", "low", "high", "verdict", "baseline_mean",
     )  # fmt: skip
-
-
-def _headline(verdict: str, changed: Sequence[str], broken: Sequence[str]) -> str:
-    """Return what becomes of a verdict, given the choices that change it."""
-    if broken:
-        return f"broken: {', '.join(broken)}"
-    if changed:
-        return f"depends on: {', '.join(changed)}"
-    return "unclear" if verdict in ("unclear", "too few") else "holds"

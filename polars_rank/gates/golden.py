@@ -190,11 +190,6 @@ class Results(NamedTuple):
     warnings: list[str]
     source: Reading
 
-    @property
-    def tops(self) -> pl.DataFrame:
-        """The first documents of each query."""
-        return self.run.group_by("query", maintain_order=True).agg(docs=col("doc").head(10))
-
 
 def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results]:
     """Read and check result files; several of them are repetitions."""
@@ -238,8 +233,12 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
     warnings += _sentence(unscored, text)
     retrieved = retrieved.drop_nulls("score")
     ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
-    log = None if golden.spans is None else _joined_spans(ordered, golden.spans)
-    if log is not None:
+    log = None
+    if golden.spans is not None:
+        Columns.find(ordered.schema, {"start": "start", "end": "end"}, table="`results`")
+        chunks = ordered.select("query", "doc", "start", "end", "score")
+        table_of_spans = join_spans(chunks, golden.spans, run=None).unnest("doc")
+        log = table_of_spans.with_columns(doc=_SPAN).drop("start", "end")
         ordered = log.drop_nulls("score")
     run = ordered.select("query", "doc", "score")
     run = run.unique(["query", "doc"], keep="first", maintain_order=True)
@@ -257,14 +256,6 @@ def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
             raise ArgumentError(f"'latency' (`results`) must have numbers; found {latency.dtype}")
     warnings += _suspicions(golden, run, log)
     return Results(run, log, latency, dict(failed.rows()), warnings, source)
-
-
-def _joined_spans(chunks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the long table of retrieved chunks and judged spans of text, with ids as text."""
-    Columns.find(chunks.schema, {"start": "start", "end": "end"}, table="`results`")
-    names = ["query", "doc", "start", "end", "score"]
-    table = join_spans(chunks.select(names), spans, run=None)
-    return table.unnest("doc").with_columns(doc=_SPAN).drop("start", "end")
 
 
 def _suspicions(golden: Golden, run: pl.DataFrame, log: pl.DataFrame) -> Iterator[str]:

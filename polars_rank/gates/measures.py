@@ -119,7 +119,8 @@ class Measures:
     def _rows(self) -> pl.DataFrame:
         """The queries with their values and first documents."""
         queries, first = self.golden.queries.rename({"judged": JUDGED}), self.runs[0]
-        parts = [self.values.drop("category"), first.tops]
+        tops = first.run.group_by("query", maintain_order=True).agg(docs=col("doc").head(10))
+        parts = [self.values.drop("category"), tops]
         if self.golden.spans is not None:  # with the chunks that contain them
             relevant = first.log.filter(col("label") > 0).group_by("query")
             queries = queries.drop("relevant")

@@ -239,9 +239,7 @@ def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, A
         if known is None and lines:
             columns = trec_lines.malformed_layout(start.line, kind) or layout
             is_whole = kind == "judgments" and not options["fractional"]
-            raise trec_lines.malformed_line(
-                start.line, start.place, kind, columns, is_whole=is_whole
-            )
+            raise trec_lines.malformed_line(start.line, start.place, columns, is_whole=is_whole)
         layout = known or layout
     found = (
         trec_lines.read_run(file, layout, lines)
@@ -706,8 +704,6 @@ def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
         raise SourceError(f"{start.place} has a carriage return; end lines with LF or CRLF")
     if trec_lines.malformed_layout(start.line, kind) is not None:
         return "trec"  # reading it raises the error
-    if advice := trec_lines.other_kind(start.line, kind):
-        raise SourceError(f"{start.place} is {short(start.line)}. {advice}")
     known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())
     what = "judgments" if kind == "judgments" else "results"
     raise SourceError(

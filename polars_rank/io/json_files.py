@@ -33,7 +33,7 @@ def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
     first, second = next(lines, None), next(lines, None)
     if second is not None and _is_complete(str(first)):
         for number, line in numbered_lines(file):
-            if line.strip() and not line.lstrip().startswith(("#", "//")):
+            if line.strip():
                 where = f"line {number}"
                 yield from form.records(_parsed(line, file, number, where), where, is_record=True)
     elif first is not None:
@@ -42,9 +42,9 @@ def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
 
 
 def _is_complete(line: str) -> bool:
-    """Return whether a line is a comment, or JSON of its own."""
+    """Return whether a line is JSON of its own."""
     with suppress(ValueError, RecursionError):
-        return line.lstrip().startswith(("#", "//")) or json.loads(line) is not ...
+        return json.loads(line) is not ...
     return False
 
 

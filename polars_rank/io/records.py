@@ -280,9 +280,14 @@ def _check_queries(found: Fields, places: Sequence[str], with_documents: Collect
         value = values[record]
         is_excused = answerable[record] is False or is_error(error[record])
         if not is_excused and (value is MISSING or (value is None and found.documents)):
+            names = [each for each in found.names()
+                     if found.fields[each].values[record] is not MISSING]  # fmt: skip
+            remedy = "If nothing was retrieved, write []"
+            if found.kind == "judgments":
+                remedy = 'If the query has no relevant document, write [] or "answerable": false'
             raise DataError(
                 f"{where} has {'null as' if value is None else 'no'} {name!r}, which other records "
-                f"have.{_advice(found, name, record)}"
+                f"have.{hint(name, {*names} - {name})} Fields: {listed(names)}. {remedy}"
             )
         has_documents = record in with_documents if found.documents else value not in (None, "")
         if has_documents and answerable[record] is False:
@@ -290,19 +295,6 @@ def _check_queries(found: Fields, places: Sequence[str], with_documents: Collect
                 f"{where} has documents in {name!r}, although "
                 f"{found.roles['answerable']!r} is false"
             )
-
-
-def _advice(found: Fields, name: str, record: int) -> str:
-    """Return what to do about a record without documents."""
-    fields = {each: found.fields[each].values[record] for each in found.names()}
-    names = [each for each in fields if fields[each] is not MISSING]
-    lists = [each for each in names if isinstance(fields[each], list)]
-    remedy = "If nothing was retrieved, write []"
-    if found.kind == "judgments":
-        remedy = 'If the query has no relevant document, write [] or "answerable": false'
-    return (
-        f"{hint(name, {*names} - {name})} Fields: {listed(names)}; lists: {listed(lists)}. {remedy}"
-    )
 
 
 def is_error(value: Any) -> bool:

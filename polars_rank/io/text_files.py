@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
 import zlib
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,7 +18,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
 from polars_rank.columns import IDS, RUNS
-from polars_rank.errors import SourceError, hint, number_of, short
+from polars_rank.errors import SourceError, hint, number_of
 from polars_rank.frames.batches import reading_of
 from polars_rank.frames.stores import store_error
 from polars_rank.io.files import origin, readable
@@ -216,7 +215,8 @@ def scan_csv(
     except pl.exceptions.PolarsError as error:
         _check_lines(files)
         _check_fields(files, separator, alone=alone)
-        raise _invalid_csv(files, separator, error) from error
+        names_of_files, problem = ", ".join(map(origin, files)), str(error).partition("\n")[0]
+        raise SourceError(f"cannot read {names_of_files} as CSV: {problem}") from error
     if nulls.item(0, -1):
         _check_fields(files, separator, alone=alone)
     inferred_text = [
@@ -265,17 +265,3 @@ def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
                         f"the header has {expected}: {separator.join(row)!r}; check that the row "
                         "is complete, and that fields with separators are in quotes"
                     )
-
-
-def _invalid_csv(files: list[str], separator: str, error: Exception) -> SourceError:
-    """Return the error for text files that are not CSV, with a line that has a stray quote."""
-    problem, _, _ = str(error).partition("\n")
-    stray = re.compile(rf'[^{separator}"]"[^{separator}"]|"[^{separator}"]*$')
-    for file in files:
-        for number, line in numbered_lines(file) if "://" not in file else ():
-            if line.count('"') % 2 or stray.search(line):
-                return SourceError(
-                    f"cannot read {origin(file)} as CSV: line {number} has a stray quote: "
-                    f"{short(line)}; put fields with quotes in quotes, and double these"
-                )
-    return SourceError(f"cannot read {', '.join(map(origin, files))} as CSV: {problem}")

@@ -14,7 +14,7 @@ from polars import col
 
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, RankError
-from polars_rank.io.fields import NO_FIELDS, UNNAMED, VALUE, Kind, is_number
+from polars_rank.io.fields import NO_FIELDS, UNNAMED, Kind, is_number
 from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
@@ -323,17 +323,13 @@ def _refuse_malformed(
     malformed = lines.filter(is_invalid | ~col(number).is_finite().fill_null(value=False))
     if not malformed.is_empty():
         row = malformed.row(0, named=True)
-        kind: Kind = "judgments" if number == VALUE["judgments"] else "run"
-        raise malformed_line(
-            row[LINE], f"line {row[NUMBER]} of {row[PATH]}", kind, layout,
-            is_whole=lines.schema[number].is_integer(),
-        )  # fmt: skip
+        where = f"line {row[NUMBER]} of {row[PATH]}"
+        is_whole = lines.schema[number].is_integer()
+        raise malformed_line(row[LINE], where, layout, is_whole=is_whole)
     return lines
 
 
-def malformed_line(
-    line: str, where: str, kind: Kind, layout: Sequence[str], *, is_whole: bool
-) -> DataError:
+def malformed_line(line: str, where: str, layout: Sequence[str], *, is_whole: bool) -> DataError:
     """Return the error for a line that does not have the fields of its file."""
     number = next(name for name in ("label", "score", "rank") if name in layout)
     fields, length = line.split(), len(layout)
@@ -341,9 +337,7 @@ def malformed_line(
         f"{where} must be {' '.join(name or '-' for name in layout)!r}, where the {number} is a "
         f"{'whole' if is_whole else 'finite'} number; found {line!r}"
     )
-    if advice := other_kind(line, kind):
-        message += f". {advice}"
-    elif number == "score" and len(fields) > length:
+    if number == "score" and len(fields) > length:
         message += "; ids must not contain spaces"
     elif is_whole and len(fields) == length and number == "label" and is_number(fields[-1]):
         message += "; set `fractional` for labels such as 0.5"
@@ -353,20 +347,3 @@ def malformed_line(
 def malformed_layout(line: str, kind: Kind) -> tuple[str, ...] | None:
     """Return the layout that a line has the number of fields of, although a number is invalid."""
     return next((each for each in LAYOUTS[kind] if len(each) == len(line.split())), None)
-
-
-def other_kind(line: str, kind: Kind) -> str:
-    """Return advice if a line looks like a file of the other kind, else an empty string."""
-    fields = line.split()
-    of_judgments = len(LAYOUTS["judgments"][0])
-    if kind == "run" and len(fields) == of_judgments and is_number(fields[3]):
-        return (
-            "A line of four fields is of a qrels file ('query subtopic doc label'), which "
-            "pr.scan_judgments reads; if it is of a run, name its fields, as in fields={'query': "
-            "'column 1', 'doc': 'column 2', 'rank': 'column 3', 'score': 'column 4'}"
-        )
-    if kind == "judgments" and len(fields) > of_judgments and layout_of(line, "run"):
-        return (
-            "The file looks like a run file, which pr.scan_run reads; were run and qrels swapped?"
-        )
-    return ""

@@ -127,8 +127,13 @@ def pr_curve(
         table = table.with_columns(pl.col("run").replace(renamed))
     else:
         documents = f"area {next(iter(area.values())):.3f} · {documents}"
+    # The area starts at recall 0 and precision 1.
+    values = {"recall": 0.0, "precision": 1.0, "f1": 0.0, "found": 0, "threshold": None}
+    start = table.unique("run").with_columns(
+        pl.lit(value).cast(table.schema[name]).alias(name) for name, value in values.items()
+    )
     return draw.layered(
-        _from_the_left(table),
+        pl.concat([start, table]).sort("run", "found").drop("auc", "best_f1", "no_skill"),
         _layers(table, runs),
         title="Precision and recall by score threshold",
         subtitle=[documents + relevance, "point: best F1 · dashed line: random order"],
@@ -163,15 +168,6 @@ def _few_points(points: pl.LazyFrame, by: list[str], steps: int) -> pl.LazyFrame
     return draw.thinned(
         points, by, pl.col("recall"), order="found", ys=("precision", "f1"), steps=steps
     )
-
-
-def _from_the_left(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the points with a first one at recall 0 and precision 1, where the area starts."""
-    values = {"recall": 0.0, "precision": 1.0, "f1": 0.0, "found": 0, "threshold": None}
-    start = table.unique("run").with_columns(
-        pl.lit(value).cast(table.schema[name]).alias(name) for name, value in values.items()
-    )
-    return pl.concat([start, table]).sort("run", "found").drop("auc", "best_f1", "no_skill")
 
 
 def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:

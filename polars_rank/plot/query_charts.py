@@ -260,7 +260,12 @@ def differences(
         bars = bars.sort("query")
     else:
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
-        bars = _difference_cells(pairs, data, highest, (draw.ROWS // 2) // len(runs.labels))
+        width = 2 * (highest or 1.0) / ((draw.ROWS // 2) // len(runs.labels) - 1)
+        # One bar per cell of differences; 0 has its own cell.
+        cell = ((difference.abs() / width - _TINY).ceil() * difference.sign()).cast(pl.Int64)
+        known = pairs.filter(difference.is_not_null())
+        by_cell = known.group_by(*groups(data.run), cell.alias(_CELL))
+        bars = by_cell.agg(number=pl.len(), y=difference.mean()).drop(_CELL)
     after = pl.col("number").cum_sum().over("run")
     bars = labeled(bars)[0].sort("run", "y", descending=[False, True], maintain_order=True)
     bars = bars.with_columns(start=after - pl.col("number"), end=after)
@@ -305,21 +310,6 @@ def _pairs(data: _Rankings, baseline: Any) -> pl.DataFrame:
     return paired.with_columns(
         (pl.col(_VALUE) - pl.col(_BASELINE)).alias(_DIFFERENCE),
         pl.any_horizontal(_UNDEFINED, _EITHER).alias(_UNDEFINED),
-    )
-
-
-def _difference_cells(
-    pairs: pl.DataFrame, data: _Rankings, highest: float, cells: int
-) -> pl.DataFrame:
-    """Return one bar per cell of differences; 0 has its own cell."""
-    width = 2 * (highest or 1.0) / (cells - 1)
-    difference = pl.col(_DIFFERENCE)
-    cell = ((difference.abs() / width - _TINY).ceil() * difference.sign()).cast(pl.Int64)
-    return (
-        pairs.filter(difference.is_not_null())
-        .group_by(*groups(data.run), cell.alias(_CELL))
-        .agg(pl.len().alias("number"), difference.mean().alias("y"))
-        .drop(_CELL)
     )
 
 

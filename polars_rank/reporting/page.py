@@ -204,10 +204,14 @@ def write_report(
         with temporary_folder() as folder, recorded_warnings(of_plans=True) as recorded:
             evidence = gather(rows, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(evidence, question)}
-        messages = _one_of_each_kind(recorded)
-        for message in messages:
+        # One warning of each kind: those of several tables differ by numbers and examples.
+        alerts: dict[str, RankWarning] = {}
+        for message in recorded:
+            problem = str(message).partition(", e.g. ")[0].partition(": ")[0]
+            alerts.setdefault(re.sub(r"\d[\d,.]*| rows?\b", "", problem), message)
+        for message in alerts.values():
             warn(str(message), type(message))
-        content["alerts"] = [*map(str, messages)]
+        content["alerts"] = [*map(str, alerts.values())]
         content["files"] = [*source] or first_names(files(rows))
         compared = "" if question.baseline is None else f": comparison with {question.baseline}"
         content["title"] = title or f"Ranking report{compared}"
@@ -221,15 +225,6 @@ def write_report(
         text = environment.get_template("report.html").render(content)
         part.write_text(text, "utf-8", "backslashreplace")  # a command line may not be UTF-8
     return Path(path)
-
-
-def _one_of_each_kind(messages: Sequence[RankWarning]) -> list[RankWarning]:
-    """Return one warning of each kind: those of several tables differ by numbers and examples."""
-    kinds: dict[str, RankWarning] = {}
-    for message in messages:
-        kind = str(message).partition(", e.g. ")[0].partition(": ")[0]
-        kinds.setdefault(re.sub(r"\d[\d,.]*| rows?\b", "", kind), message)
-    return [*kinds.values()]
 
 
 @cache

@@ -297,25 +297,21 @@ def _contradictions(evidence: Evidence, question: Question, comparison: RunPair)
         for row in [] if table is None else table.rows(named=True):
             runs = [row[run], row.get("baseline", comparison.other)]
             if runs == comparison.runs and row.get("verdict") in others:
-                found.setdefault((row["verdict"], _part(row, question)), []).append(row["metric"])
+                part = {name: row[name] for name in question.by if name in row}
+                part = {row["slice"]: row["value"]} if "slice" in row else part
+                where = ", ".join(f"{name}={text(value)}" for name, value in part.items())
+                found.setdefault((row["verdict"], where), []).append(row["metric"])
     parts: dict[tuple[str, str], list[str]] = {}
-    for (verdict, part), metrics in found.items():
+    for (verdict, where), metrics in found.items():
         # If a metric is worse over all queries, its parts say no more.
-        whole = found.get((verdict, ""), []) if part else []
+        whole = found.get((verdict, ""), []) if where else []
         if names := ", ".join(metric for metric in metrics if metric not in whole):
-            parts.setdefault((verdict, names), []).append(part)
+            parts.setdefault((verdict, names), []).append(where)
     return [
         f"{'Over all queries' if named == [''] else f'In {listed(named)}'}, "
         f"{text(comparison.run)} is {verdict} ({names})."
         for (verdict, names), named in parts.items()
     ]
-
-
-def _part(row: Mapping[str, Any], question: Question) -> str:
-    """Return the slice or the group of a row; empty for all queries."""
-    if "slice" in row:
-        return f"{row['slice']}={text(row['value'])}"
-    return ", ".join(f"{name}={text(row[name])}" for name in question.by if name in row)
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:

@@ -350,7 +350,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "a record without the list": (
         "judgments",
         [GOLDEN[0], {"id": 2, "question": "Who?", "relevent_ids": ["k8"]}],
-        r"line 2 has no 'relevant_ids'.* Did you mean 'relevent_ids'\?.* lists: 'relevent_ids'",
+        r"line 2 has no 'relevant_ids'.* Did you mean 'relevent_ids'\? Fields: ",
     ),
     "a record without results": (
         "run", [{"id": 1, "results": ["a"]}, {"id": 2, "answer": "x"}],
@@ -469,7 +469,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "three columns with a score in a later line": (
         "run", "".join(f"q{n} d 1\n" for n in range(9)) + "q0 e 0.5\n", "query 'q0' has 1, 0.5",
     ),
-    "four columns": ("run", "q Q0 d 1\n", "four fields .*scan_judgments.* name its fields"),
+    "four columns": ("run", "q Q0 d 1\n", "unknown format of results: line 1 is .* with `fields`"),
     "scores in some rows": (
         "run", "query_id,doc_id,score,rank\nq,a,,1\nq,b,.5,2\n",
         "1 of 2 documents have a score, and 2 have a rank",
@@ -484,8 +484,8 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
         r"comments of lines 1 and 2.* both begin with 'doc'.* fields=\{'doc': None\}",
     ),
     "a bad number in line 1": ("judgments", "q 0 d x\n", "line 1 .* the label is a whole number"),
-    "a stray quote": ("judgments", 'query,doc,label\nq,a"b,1\n', "line 2 has a stray quote"),
-    "a quote at the start": ("judgments", 'query,doc,label\nq,"a"b,1\nq,c,2\n', "line 2 has a stray"),
+    "a stray quote": ("judgments", 'query,doc,label\nq,a"b,1\n', "as CSV: "),
+    "a quote at the start": ("judgments", 'query,doc,label\nq,"a"b,1\nq,c,2\n', "as CSV: "),
     "a stray comma": ("judgments", "query,doc,label\nq,a,1,\n", "row 2 of .* has 4 fields"),
     # Rated Ranking Evaluator
     "a mapping of RRE": (
