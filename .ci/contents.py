@@ -1,7 +1,6 @@
 """Check that the files of a release have the files that they should, and no others.
 
-The source distribution has all files of the repository, tests included. The wheel has the package,
-without what only its tests need.
+The source distribution has all files of the repository, tests included. The wheel has the package.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def main(folder: Path) -> None:
         (metadata,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
     package = {each for each in files if each.startswith("polars_rank/")}
-    compare(wheel, names, package - {"polars_rank/conftest.py"})
+    compare(wheel, names, package)
     if found := re.findall(r"\]\((?!https:).*?\)", text):
         sys.exit(f"{wheel.name}: its description links to files, which an index has not: {found}")
 

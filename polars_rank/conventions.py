@@ -479,7 +479,7 @@ def warn_of_uncompared(metrics: Iterable[pl.Expr], conventions: Conventions) -> 
     # Most calls have no preset.
     from polars_rank.metrics.compared import COMPARED  # noqa: PLC0415
 
-    compared = COMPARED.get(conventions.name, "").split()
+    compared = COMPARED.get(conventions.name, ())
     named_by_users = (each for each in metrics if not each.meta.output_name().startswith(OWN))
     leaves = [leaf for each in named_by_users if isinstance(each, Metric) for leaf in each.leaves]
     # A tool cannot have the metrics that users define.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -287,10 +287,7 @@ class Call:
         """The format of the output."""
         return writing.choose(self.given.get("format"), self.given.get("output"))
 
-    def put(
-        self, result: Any, *, notes: Sequence[str] = (), after: Sequence[str] = (),
-        markdown: Callable[[pl.DataFrame], str] | None = None,
-    ) -> None:  # fmt: skip
+    def put(self, result: Any, *, notes: Sequence[str] = (), after: Sequence[str] = ()) -> None:
         """Write a result to a file, or show it, with notes above a table, and lines after it."""
         given, frame, writes = self.given, result.lazy(), self.command.writes
         if writes == "parquet" and given.get("progress", True):
@@ -304,7 +301,7 @@ class Call:
 
         writing.put(frame, "parquet" if writes == "parquet" else self.form, given, {
             "table": lambda frame: "\n".join([page(frame, wide=wide).plain(most), *after]),
-            "markdown": markdown or (lambda frame: page(frame, wide=True).markdown().rstrip()),
+            "markdown": lambda frame: page(frame, wide=True).markdown().rstrip(),
             "json": writing.json_rows,
         })  # fmt: skip
 

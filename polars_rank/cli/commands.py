@@ -143,8 +143,7 @@ STATISTICS: Mapping[str, Command] = {
     ), result="comparison:COMPARISON"),
     "leaderboard": Command("leaderboard", "values", (
         'log.parquet -m "ndcg@10 ap"', "log.parquet -m ndcg@10 --by country -o table.md",
-    ), about="Rank runs by their means, with intervals of ranks.\n\nMarkdown has one row per "
-        "run and one column per metric.", runs="special:leaderboard",
+    ), about="Rank runs by their means, with intervals of ranks.",
         result="leaderboards:LEADERBOARD"),
     "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",),
         result="planning:POWER"),

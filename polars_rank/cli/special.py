@@ -12,7 +12,7 @@ import click
 import polars as pl
 
 from polars_rank._pages import Page
-from polars_rank._texts import displayed, markdown
+from polars_rank._texts import displayed
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import parameters_of, public
@@ -21,16 +21,12 @@ from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
-from polars_rank.metrics.names import direction_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from polars_rank.cli.calls import Call
     from polars_rank.gates.rules import Rule
-
-#: Decimals of means in a leaderboard in Markdown; smaller means have as many significant digits.
-_DECIMALS, _SMALL = 3, 0.01
 
 
 def explain(call: Call) -> None:
@@ -93,31 +89,6 @@ def robustness(call: Call) -> None:
     run, *_, headline = table.columns
     texts = table.select(run, headline).drop_nulls(headline).rows()
     call.put(table, notes=[f"{displayed(str(name))}: {text}" for name, text in texts])
-
-
-def leaderboard(call: Call) -> None:
-    """Rank runs; in Markdown, with one row per run and one column per metric."""
-    table, arguments = call.values("leaderboard")
-    call.put(call.call(table, **arguments), markdown=_board)
-
-
-def _board(board: pl.DataFrame) -> str:
-    """Return a leaderboard in Markdown, with runs in the order of the first metric."""
-    column = board.columns[1]
-    metrics = board.get_column("metric").unique(maintain_order=True)
-    cells: dict[Any, list[str]] = {}
-    for row in board.iter_rows(named=True):
-        digits = "g" if 0 < abs(row["mean"]) < _SMALL else "f"
-        mean = f"{row['mean']:.{_DECIMALS}{digits}}"
-        cells.setdefault(row[column], []).append(f"**{mean}**" if row["rank"] == 1 else mean)
-    names = map(markdown, [column, *(each + direction_note(each) for each in metrics)])
-    rows = [[markdown("null" if run is None else str(run)), *cells[run]] for run in cells]
-    lines = [names, ["---"] + ["---:"] * len(metrics), *rows]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    number = {*board.get_column("queries")}
-    of = f" on {min(number):,} queries" if len(number) == 1 else ""
-    of += "" if board.get_column("rank").has_nulls() else "; best in bold"
-    return f"{text}\nMeans{of}." if rows else f"{text}\nThere are no runs."
 
 
 def check(call: Call) -> None:

@@ -164,7 +164,7 @@ def _presets(metric: str | Metric, base: Candidate, search: Search) -> Iterator[
         if preset.name in base.presets or (search.ids is None and by_id):
             continue
         found = _candidate(metric, preset, search, {"conventions": preset.name})
-        compared = COMPARED.get(preset.name, "").split()
+        compared = COMPARED.get(preset.name, ())
         if preset is POLARS_RANK or found.definition.function in compared:
             yield from search.treated(found)
 

@@ -2,9 +2,9 @@
 
 Each function takes a log or a table that the library returns, aggregates it in Polars, and returns
 an `altair.LayerChart` with at most a few thousand rows, whatever the size of the log.
-`chart.save("x.png")` (or .svg, .html) works without a browser. HTML files and notebooks contain all
-scripts and display charts without a network. Charts can be combined with `|`, `&` and `+`. They do
-not set the colors of text and background, so the enabled Altair theme applies.
+`chart.save("x.png")` (or .svg, .html) works without a browser. With `inline=True`, HTML files
+contain all scripts. Charts can be combined with `|`, `&` and `+`. They do not set the colors of
+text and background, so the enabled Altair theme applies.
 
 The color, dash pattern and shape of a run depend on its position among the sorted runs of the call;
 the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose other colors.

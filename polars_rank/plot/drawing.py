@@ -101,8 +101,6 @@ def layered(
     width: float = WIDTH,
 ) -> alt.LayerChart:
     """Return the layers as one chart with a title and subtitle."""
-    from polars_rank.plot.offline import offline  # noqa: PLC0415  (imports an extra)
-
     title = harmless(title)
     subtitle_lines = [
         part for line in subtitle if line for part in _subtitle_lines(harmless(line), width)
@@ -115,10 +113,10 @@ def layered(
     # In a combined chart, each chart keeps its own colors and legend.
     own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
     # Set everything in one call, because each method of a chart copies all of its layers.
-    chart: alt.LayerChart = offline(altair().LayerChart(
+    chart: alt.LayerChart = altair().LayerChart(
         data, [*layers], title=heading, width=width, height=height, view={"stroke": None},
         description=". ".join([title, *subtitle_lines]), resolve={"scale": own},
-    ))  # fmt: skip
+    )  # fmt: skip
     return chart
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, public
+from polars_rank._params import public
 from polars_rank.columns import RUN, Columns
 from polars_rank.conventions import lowest_relevant
 from polars_rank.errors import DataError
@@ -17,8 +17,6 @@ from polars_rank.plot import drawing as draw
 from polars_rank.plot.run_styles import NEUTRAL, grouped, groups, labeled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import altair as alt
 
     from polars_rank._params import Names
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 _STEPS = 400
 #: Maximum number of points that are kept per step.
 _KEPT = 6
-#: Cells per standard deviation of scores in a large log.
-_CELLS = 10_000
-_ROWS, _MEAN, _STD = OWN + "rows", OWN + "mean", OWN + "std"
 _POINTS = ("threshold", "found", "precision", "recall", "f1", "auc", "best_f1", "no_skill")
 
 
@@ -81,8 +76,7 @@ def pr_curve(
     altair.LayerChart
         In each of a few hundred steps of recall, only the first, last, highest and lowest points
         and the best F1 are kept; other points would not be visible. The area and F1 are computed
-        from all points. In a log of more than 200,000 rows, scores that differ by less than a
-        ten-thousandth of their standard deviation are combined.
+        from all points.
 
     Raises
     ------
@@ -105,8 +99,6 @@ def pr_curve(
     if not {*_POINTS} <= set(schema):
         lowest = lowest_relevant(rel)
         Columns.find(schema, {**roles, "score": score, "label": label})
-        if score != label:  # labels have few values
-            log = with_few_scores(log, columns, score)
         log = curves.pr_curve(log, run=None, by=columns, score=score, label=label, rel=lowest)
         relevance = f" · relevant: label ≥ {lowest:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
@@ -139,29 +131,6 @@ def pr_curve(
         subtitle=[documents + relevance, "point: best F1 · dashed line: random order"],
         height=320,
     )
-
-
-def with_few_scores(
-    log: pl.LazyFrame, columns: Sequence[str], score: str, *, exact_rows: int = 200_000
-) -> pl.LazyFrame:
-    """Round scores down if the log has more than `exact_rows`; scores near the mean least.
-
-    The curve has fewer thresholds then; its other points are exact.
-    """
-    value = pl.col(score).cast(pl.Float64)
-    known = value.filter(value.is_finite())
-    statistics = {_ROWS: pl.len(), _MEAN: known.mean(), _STD: known.std()}
-    rows = log.group_by(columns).agg(**statistics) if columns else log.select(**statistics)
-    values = collected(rows)
-    if values.get_column(_ROWS).sum() <= exact_rows:
-        return log
-    on: Any = {"on": columns, "how": "left", "nulls_equal": True} if columns else {"how": "cross"}
-    joined = log.join(values.lazy().drop(_ROWS), **on)
-    std = pl.col(_STD)
-    cell = (((value - pl.col(_MEAN)) / std).arcsinh() * _CELLS).floor()
-    rounded = (cell / _CELLS).sinh() * std + pl.col(_MEAN)
-    kept = pl.when(value.is_finite() & (std > 0)).then(rounded).otherwise(value)
-    return joined.with_columns(kept.alias(score)).drop(_MEAN, _STD)
 
 
 def _few_points(points: pl.LazyFrame, by: list[str], steps: int) -> pl.LazyFrame:

@@ -235,9 +235,11 @@ def _assets(*, with_charts: bool) -> dict[str, Any]:
     folder = resources("polars_rank.reporting") / "templates"
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
     style += "".join(_DARKER.format(light=light, dark=dark) for light, dark in BRIGHTER.items())
-    from polars_rank.plot.offline import vega  # noqa: PLC0415  (imports an extra)
+    from vl_convert import javascript_bundle  # noqa: PLC0415  (an extra)
 
-    scripts = [script, *([vega()] if with_charts else [])]
+    # Vega, Vega-Lite and vega-embed, which sets `window.vegaEmbed`.
+    bundle: Any = javascript_bundle
+    scripts = [script, *([bundle().replace("\r\n", "\n")] if with_charts else [])]
     hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()) for each in scripts)
     allowed = " ".join(f"'sha256-{each.decode()}'" for each in hashes)
     policy = (

@@ -209,33 +209,3 @@ def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
     code, out, err = run("compare", "--values", tmp_path / "table.parquet", "--baseline", "a")
     assert (code, out) == (2, "")
     assert "duplicate rankings" in err and "in 2 rows, e.g. {'run': 'a', 'query': 1}" in err
-
-
-def test_leaderboards_in_markdown(tmp_path: Path) -> None:
-    noise = pl.int_range(40, eager=True) % 2 * 0.2 - 0.1
-    pl.concat(
-        pl.DataFrame(
-            {
-                "run": run,
-                "query": range(40),
-                "rr": rr + noise.shuffle(n),
-                "ap": 0.04 * ap + noise.shuffle(9 - n) / 10,
-            }
-        )
-        for n, (run, rr, ap) in enumerate([("x_1", 0.5, 1), ("b|m", 0.49, 2), ("c", 0.3, 3)])
-    ).write_parquet(tmp_path / "values.parquet")
-    command = ["leaderboard", "--values", tmp_path / "values.parquet", "-m", "rr ap", "--format"]
-    _, out, _ = run(*command, "markdown")
-    assert out.splitlines() == [
-        "| run | rr | ap |",
-        "| --- | ---: | ---: |",
-        "| x_1 | **0.500** | 0.040 |",
-        r"| b\|m | 0.490 | 0.080 |",
-        "| c | 0.300 | **0.120** |",
-        "",
-        "Means on 40 queries; best in bold.",
-    ]
-    junk = pl.read_parquet(tmp_path / "values.parquet").rename({"rr": "fall_out@5", "ap": "x"})
-    junk.write_parquet(tmp_path / "junk.parquet")
-    _, out, _ = run("leaderboard", "--values", tmp_path / "junk.parquet", "--format", "markdown")
-    assert out.startswith("| run | fall_out@5 (lower is better) | x (higher is better) |")

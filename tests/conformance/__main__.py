@@ -1,4 +1,4 @@
-"""Write the generated files: examples/conformance, parts of the guide, and metrics/compared.py."""
+"""Write the generated files: examples/conformance, parts of the guide, and metrics/compared.json."""
 
 from __future__ import annotations
 

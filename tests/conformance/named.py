@@ -150,7 +150,7 @@ def preset_values(preset: str) -> dict[tuple[str, str], Value]:
     Metrics are those that tests compare with the tool, and all without a preset.
     """
     conventions = {each.name: each for each in (DEFAULT, *PRESETS)}[preset]
-    compared = COMPARED.get(preset, "").split()
+    compared = COMPARED.get(preset, ())
     metrics = [
         name for name in METRICS
         if preset == DEFAULT.name or read(name, preset).function.__name__ in compared

@@ -1,6 +1,6 @@
 """The generated parts of the pages on metrics, on other tools and on the tests.
 
-For code, polars_rank/metrics/compared.py has the metrics that are compared with each tool: `evaluate`
+For code, polars_rank/metrics/compared.json has the metrics that are compared with each tool: `evaluate`
 warns about the others. `python -m tests.conformance` writes everything.
 """
 
@@ -31,7 +31,7 @@ from .pairs import PEERS, Peer
 from .recorded_logs import NAMES, metric
 
 ROOT = Path(__file__).parents[2]
-MODULE = ROOT / "polars_rank" / "metrics" / "compared.py"
+MODULE = ROOT / "polars_rank" / "metrics" / "compared.json"
 #: Tolerances of values in files, if they are not 1e-9.
 TOLERANCES = {"trec_eval": 6e-5, "MTEB": 6e-6}
 #: Presets by the name they are exported under, in the order of the page.
@@ -147,22 +147,14 @@ def tables_of_names() -> str:
 
 
 def module() -> str:
-    """Return the text of the module."""
+    """Return the text of the file of metrics that are compared."""
     found: dict[str, dict[str, None]] = {tool: {} for tool in PRESETS}
     for pair in pairs():
         found[pair.tool] |= {leaf.function.__name__: None for leaf in pair.metric.leaves}
-    lines = []
-    for tool, metrics in found.items():
-        start = f"    {json.dumps(getattr(pr.conventions, PRESETS[tool]).name)}:"
-        whole = " ".join(sorted(metrics))
-        text = [whole] if len(start) + len(whole) < 97 else textwrap.wrap(whole, 88)
-        quoted = [json.dumps(line + " " * (line is not text[-1])) for line in text]
-        several = len(quoted) > 1 or len(start) + len(quoted[0]) >= 100
-        separator = "\n        "
-        body = separator.join(["", *quoted]) if several else f" {quoted[0]}"
-        lines.append(f"{start}{body},\n")
-    head, start, _ = MODULE.read_text(encoding="utf-8").partition("COMPARED = {\n")
-    return head + start + "".join(lines) + "}  # fmt: skip\n"
+    names = {
+        getattr(pr.conventions, PRESETS[tool]).name: sorted(own) for tool, own in found.items()
+    }
+    return json.dumps(names, indent=1) + "\n"
 
 
 def _general(name: str) -> str:

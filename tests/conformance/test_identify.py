@@ -26,7 +26,7 @@ SPELLED = {
     "bpref": "bpref", "pair_accuracy": "pair_accuracy", "rbp": "rbp.8", "roc_auc": "roc_auc",
 }  # fmt: skip
 TESTED = {
-    preset.name: [SPELLED[name] for name in COMPARED[preset.name].split() if name in SPELLED]
+    preset.name: [SPELLED[name] for name in COMPARED[preset.name] if name in SPELLED]
     for preset in PRESETS
 }
 

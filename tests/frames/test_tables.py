@@ -24,7 +24,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from polars_rank._params import OWN
-from polars_rank.plot import offline
 from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def written(write: Callable[..., None], table: Any, folder: Path, **options: Any
 
 
 def reported(table: Any, folder: Path) -> pl.DataFrame:
-    with mock.patch.object(offline, "vega", return_value=""):  # which takes seconds
+    with mock.patch("vl_convert.javascript_bundle", return_value=""):  # which takes seconds
         page = pr.report(table, "rr", run=None, path=folder / "report.html", overwrite=True)
     (verdict,) = re.findall(r'<p class="verdict">(.*?)</p>', page.read_text("utf-8"))
     return pl.DataFrame({"verdict": [verdict]})
