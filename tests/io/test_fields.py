@@ -98,17 +98,13 @@ UNKNOWN: list[tuple[str, str, Rows, str]] = [
 ]
 
 
-# Each row has each kind of reader (text, JSON, columns), and the formats take turns.
-@pytest.mark.parametrize("shift", [0, 3, 6])
-def test_a_field_with_an_unknown_name_is_an_error(tmp_path: Path, shift: int) -> None:
-    forms = [*FORMATS][shift:] + [*FORMATS][:shift]
-    check_each(
-        lambda form, row: _is_an_error(tmp_path, form, *row), zip(forms, UNKNOWN, strict=True)
-    )
+def test_a_field_with_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+    rows = [(tmp_path, form, *row) for form in FORMATS for row in UNKNOWN]
+    check_each(_is_an_error, rows)
 
 
 def _is_an_error(folder: Path, form: str, kind: str, role: str, rows: Rows, name: str) -> None:
-    path = written(folder, FORMATS[form](rows), f"{form}-{name}")
+    path = written(folder, FORMATS[form](rows), f"{form}-{kind}-{name}")
     with pytest.raises(RankError, match=name) as error:
         SCAN[kind](path)
     assert str(path) in str(error.value)
