@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import run
+from rows import check_each
 from servers import serving
 
 import polars_rank as pr
@@ -419,39 +420,33 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
         assert (code, out, message in err) == (2, "", True), err
 
 
-@pytest.mark.parametrize(
-    ("qrels", "message"),
-    [
-        ("1 0 d10 1\n", "no retrieved document is judged (2 retrieved, 1 judged): do the ids "
-                        "match? e.g. '10' and 'd10'"),
-        ("q1 0 10 1\n", "no ranked query is judged (1 ranked, 1 judged): do the ids match? "
-                        "e.g. '1' in the rankings and 'q1' in the judgments"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("evaluate -m rr", "per-query -m rr"),
-        *("summarize -m rr", "compare -m rr --baseline a", "leaderboard -m rr", "inspect"),
-        *("movers -m rr --baseline a", "compare -m rr --baseline a --slices query"),
-        *(
-            "explain rr --versus ranx",
-            "convert -o out.parquet",
-        ),
-        *("report -m rr -o out.html", "check -m rr --rule rr>=0"),
-    ],
-)
-def test_ids_that_never_match_are_an_error(
-    qrels: str, message: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+NEVER = {
+    "1 0 d10 1\n": "no retrieved document is judged (2 retrieved, 1 judged): do the ids match? "
+                   "e.g. '10' and 'd10'",
+    "q1 0 10 1\n": "no ranked query is judged (1 ranked, 1 judged): do the ids match? "
+                   "e.g. '1' in the rankings and 'q1' in the judgments",
+}  # fmt: skip
+JOINING = [
+    *("evaluate -m rr", "inspect", "per-query -m rr", "summarize -m rr", "leaderboard -m rr"),
+    *("compare -m rr --baseline a", "compare -m rr --baseline a --slices query"),
+    *("movers -m rr --baseline a", "explain rr --versus ranx", "convert -o out.parquet"),
+    *("report -m rr -o out.html", "check -m rr --rule rr>=0"),
+]
+
+
+def test_ids_that_never_match_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bm25").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n", "utf-8")
-    Path("qrels").write_text(qrels, "utf-8")
-    code, out, err = run(*command.split(), "bm25", "--judgments", "qrels")
-    *read, error = err.splitlines()  # convert says what was read
-    assert (code, out, error) == (2, "", f"Error: run 'a': {message}")
-    assert len(read) == 2 * command.startswith("convert")
-    assert {path.name for path in tmp_path.iterdir()} == {"bm25", "qrels"}
+
+    def check(command: str, qrels: str) -> None:
+        Path("qrels").write_text(qrels, "utf-8")
+        code, out, err = run(*command.split(), "bm25", "--judgments", "qrels")
+        *read, error = err.splitlines()  # convert says what was read
+        assert (code, out, error) == (2, "", f"Error: run 'a': {NEVER[qrels]}")
+        assert len(read) == 2 * command.startswith("convert")
+        assert {path.name for path in tmp_path.iterdir()} == {"bm25", "qrels"}
+
+    check_each(check, [(command, qrels) for command in JOINING for qrels in NEVER])
 
 
 def test_ids_that_occur_are_a_warning(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
+from rows import check_each
 
 needs.package("scipy", "stats")
 
@@ -275,17 +276,19 @@ def test_the_share_of_judged_documents_without_a_cutoff() -> None:
     assert gate.queries["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 1 / 3])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("query", "queries", "category", "relevant", "text", "docs", "docs_before", "mrr@10_before"),
-        *("run", "metric", "repetition", "mean", "low", "high", "difference", "p_value", "std"),
-        *("difference(x)", "not x", "low(x)", "x where(a=b)", "*", "^x.*$", "polars_rank:x"),
-    ],
-)  # fmt: skip
-def test_a_metric_with_the_name_of_another_column_is_an_error(name: str) -> None:
-    with pytest.raises(pr.errors.RankError, match=re.escape(repr(name)) + ".*; rename it"):
-        gated(golden(RELEVANT), results(FOUND), metrics=[pr.reciprocal_rank(10).alias(name)])
+OTHER_COLUMNS = [
+    *("query", "queries", "category", "relevant", "text", "docs", "docs_before", "mrr@10_before"),
+    *("run", "metric", "repetition", "mean", "low", "high", "difference", "p_value", "std"),
+    *("difference(x)", "not x", "low(x)", "x where(a=b)", "*", "^x.*$", "polars_rank:x"),
+]
+
+
+def test_a_metric_with_the_name_of_another_column_is_an_error() -> None:
+    def check(name: str) -> None:
+        with pytest.raises(pr.errors.RankError, match=re.escape(repr(name)) + ".*; rename it"):
+            gated(golden(RELEVANT), results(FOUND), metrics=[pr.reciprocal_rank(10).alias(name)])
+
+    check_each(check, [(name,) for name in OTHER_COLUMNS])
 
 
 def test_repetitions_are_averaged_and_their_noise_is_stated() -> None:

@@ -36,43 +36,33 @@ def test_the_latency_of_other_queries_does_not_count() -> None:
 CATEGORIES = {"a": {"catgory": "x"}, "b": {"category": "x"}, "c": {"category": "y"}}
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        (CATEGORIES, "1 query with the field 'catgory' instead of 'category', .*: 'a'$"),
-        ({**CATEGORIES, "b": {"catgory": "y"}}, "2 queries .* 'catgory' .*: 'a', 'b'$"),
-        (
-            dict.fromkeys("abc", {"catgory": "x"}),
-            "3 queries .* 'catgory' .*: 'a', 'b', 'c'$",
-        ),
-        (
-            {**CATEGORIES, "a": {"class": "x"}},
-            "1 query with the field 'class' instead of 'category'",
-        ),
-        (dict.fromkeys("abc", {"class": "x"}), None),
-        (dict.fromkeys("abc", {"category": "x", "subcategory": "y"}), None),
-        (dict.fromkeys("abc", {"category": "x"}) | {"a": {"note": "y"}}, None),
-    ],
-)
+MISSPELLED: list[tuple[dict[str, dict[str, str]], str | None]] = [
+    (CATEGORIES, "1 query with the field 'catgory' instead of 'category', .*: 'a'$"),
+    ({**CATEGORIES, "b": {"catgory": "y"}}, "2 queries .* 'catgory' .*: 'a', 'b'$"),
+    (dict.fromkeys("abc", {"catgory": "x"}), "3 queries .* 'catgory' .*: 'a', 'b', 'c'$"),
+    ({**CATEGORIES, "a": {"class": "x"}}, "1 query with the field 'class' instead of 'category'"),
+    (dict.fromkeys("abc", {"class": "x"}), None),
+    (dict.fromkeys("abc", {"category": "x", "subcategory": "y"}), None),
+    (dict.fromkeys("abc", {"category": "x"}) | {"a": {"note": "y"}}, None),
+]
+
+
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
-def test_a_misspelled_category_is_named(
-    tmp_path: Path, ending: str, fields: dict[str, dict[str, str]], text: str | None
-) -> None:
+def test_a_misspelled_category_is_named(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"golden.{ending}"
-    rows = [
-        {"query": query, "doc": f"d{query}", "label": 1, **each} for query, each in fields.items()
-    ]
-    table = pl.DataFrame(rows, infer_schema_length=None)
-    if ending == "csv":
-        table.write_csv(path)
-    else:
-        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    found = table.select("query", doc=pl.lit("x"), score=1.0)
-    with warnings.catch_warnings(action="ignore"):
-        gate = pr.gate(path, found, metrics="rr")
-    texts = [each for each in gate.warnings if "instead of" in each]
-    assert len(texts) == (text is not None)
-    assert text is None or re.search(text, texts[0])
+    for fields, text in MISSPELLED:
+        rows = [{"query": q, "doc": f"d{q}", "label": 1, **each} for q, each in fields.items()]
+        table = pl.DataFrame(rows, infer_schema_length=None)
+        if ending == "csv":
+            table.write_csv(path)
+        else:
+            path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        found = table.select("query", doc=pl.lit("x"), score=1.0)
+        with warnings.catch_warnings(action="ignore"):
+            gate = pr.gate(path, found, metrics="rr")
+        texts = [each for each in gate.warnings if "instead of" in each]
+        assert len(texts) == (text is not None), fields
+        assert text is None or re.search(text, texts[0]), fields
 
 
 def test_two_fields_that_may_be_the_category(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from rows import check_each
 
 from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning, SchemaError
 
@@ -62,11 +63,14 @@ def values(tmp_path: Path, judgments: Any, results: Any, *metrics: str, **option
 RUN = "q1 Q0 a 1 2 x\nq1 Q0 b 2 1 x\n"
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(
-    "name",
-    ["relevancy", "relevance_score", "is_relevant", "relevance_grade", "qrel", "weight", "n_stars"],
-)
+#: Unknown names of labels, each in some format.
+LABELS = [
+    *("relevancy", "relevance_score", "is_relevant", "relevance_grade", "qrel", "weight"),
+    *("n_stars", "rated_as"),
+]
+
+
+@pytest.mark.parametrize(("form", "name"), [*zip(FORMATS, LABELS, strict=True)])
 def test_an_unknown_label_is_an_error_and_may_be_named(
     tmp_path: Path, form: str, name: str
 ) -> None:
@@ -94,12 +98,13 @@ UNKNOWN: list[tuple[str, str, Rows, str]] = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(("kind", "role", "rows", "name"), UNKNOWN)
-def test_a_field_with_an_unknown_name_is_an_error(
-    tmp_path: Path, form: str, kind: str, role: str, rows: Rows, name: str
-) -> None:
-    path = written(tmp_path, FORMATS[form](rows))
+def test_a_field_with_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+    rows = [(tmp_path, form, *row) for form in FORMATS for row in UNKNOWN]
+    check_each(_is_an_error, rows)
+
+
+def _is_an_error(folder: Path, form: str, kind: str, role: str, rows: Rows, name: str) -> None:
+    path = written(folder, FORMATS[form](rows), f"{form}-{kind}-{name}")
     with pytest.raises(RankError, match=name) as error:
         SCAN[kind](path)
     assert str(path) in str(error.value)
@@ -117,10 +122,18 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("form", ["json lines", "json", "json under a key", "parquet", "arrow"])
-def test_an_unknown_list_is_no_document(tmp_path: Path, form: str, name: str) -> None:
-    path = written(tmp_path, FORMATS[form]([{"id": 1, "question": "Where?", name: ["k7"]}]))
+NESTED = ["json lines", "json", "json under a key", "parquet", "arrow"]
+
+
+def test_an_unknown_list_is_no_document(tmp_path: Path) -> None:
+    rows = [(form, name) for form in NESTED for name in LISTS[:2]]
+    rows += [("json lines", name) for name in LISTS[2:]]
+    check_each(lambda *row: _is_no_document(tmp_path, *row), rows)
+
+
+def _is_no_document(folder: Path, form: str, name: str) -> None:
+    rows = [{"id": 1, "question": "Where?", name: ["k7"]}]
+    path = written(folder, FORMATS[form](rows), f"{form}-{name}")
     with pytest.raises(SchemaError, match=rf"fields=\{{'relevant': '{name}'\}}.*\(a list\)"):
         pr.scan_judgments(path)
     found = pr.scan_judgments(path, fields={"relevant": name}).collect()
@@ -326,12 +339,14 @@ READ: dict[str, tuple[str, Any, Any, list[tuple[Any, ...]]]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*ranks contradict:polars_rank.errors.RankWarning")
-@pytest.mark.parametrize("name", READ)
-def test_what_is_read(tmp_path: Path, name: str) -> None:
-    kind, content, fields, expected = READ[name]
-    found = SCAN[kind](written(tmp_path, content), fields=fields).collect()
-    value = "label" if kind == "judgments" else "score"
-    assert found.select("query", "doc", value).rows() == expected
+def test_what_is_read(tmp_path: Path) -> None:
+    def check(name: str, kind: str, content: Any, fields: Any, expected: Any) -> None:
+        path = written(tmp_path, content, str(len([*tmp_path.iterdir()])))
+        found = SCAN[kind](path, fields=fields).collect()
+        value = "label" if kind == "judgments" else "score"
+        assert found.select("query", "doc", value).rows() == expected
+
+    check_each(check, ((name, *row) for name, row in READ.items()))
 
 
 #: A kind of file, its content, and what the error says.
@@ -511,13 +526,14 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(tmp_path: Path, name: str) -> None:
-    kind, content, message = REFUSED[name]
-    path = written(tmp_path, content)
-    with pytest.raises(RankError, match=message) as error:
-        SCAN[kind](path).collect()
-    assert str(path) in str(error.value)
+def test_what_is_refused(tmp_path: Path) -> None:
+    def check(name: str, kind: str, content: Any, message: str) -> None:
+        path = written(tmp_path, content, str(len([*tmp_path.iterdir()])))
+        with pytest.raises(RankError, match=message) as error:
+            SCAN[kind](path).collect()
+        assert str(path) in str(error.value)
+
+    check_each(check, ((name, *row) for name, row in REFUSED.items()))
 
 
 def test_ratings_of_a_response_are_judgments(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from rows import check_each
 
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError, SourceError
 from polars_rank.io.formats import Format, Start
@@ -36,6 +37,10 @@ def lines(*records: Any) -> str:
 
 def table(rows: list[tuple[Any, ...]], *names: str) -> pl.DataFrame:
     return pl.DataFrame(rows, names, orient="row", strict=False)
+
+
+def unused(folder: Path) -> Path:
+    return folder / f"file{len([*folder.iterdir()])}"
 
 
 def written(path: Path, content: Any) -> Path:
@@ -285,21 +290,27 @@ EXPECTED = pl.DataFrame({"query": [*KEYS], "recall@5": RECALL, "rr": RR, "ndcg@5
 
 
 @pytest.mark.filterwarnings("ignore:.*judged.*:polars_rank.errors.RankWarning")
-@pytest.mark.parametrize("name", GOLDEN)
-def test_judgments(tmp_path: Path, name: str) -> None:
-    judgments = pr.scan_judgments(written(tmp_path / "golden", GOLDEN[name]))
+def test_judgments(tmp_path: Path) -> None:
     run = pr.scan_run(written(tmp_path / "run", FOUND["list of ids"]))
-    assert_frame_equal(values(run, judgments), EXPECTED)
-    assert judgments.collect().drop_nulls("label")["doc"].to_list()[:2] == ["d1", "7"]
+
+    def check(name: str, content: Any) -> None:
+        judgments = pr.scan_judgments(written(unused(tmp_path), content))
+        assert_frame_equal(values(run, judgments), EXPECTED)
+        assert judgments.collect().drop_nulls("label")["doc"].to_list()[:2] == ["d1", "7"]
+
+    check_each(check, GOLDEN.items())
 
 
 @pytest.mark.filterwarnings("ignore:.*judged.*:polars_rank.errors.RankWarning")
-@pytest.mark.parametrize("name", FOUND)
-def test_results(tmp_path: Path, name: str) -> None:
-    run = pr.scan_run(written(tmp_path / "run", FOUND[name]))
+def test_results(tmp_path: Path) -> None:
     judgments = pr.scan_judgments(written(tmp_path / "golden", GOLDEN["list of ids"]))
-    assert_frame_equal(values(run, judgments), EXPECTED)
-    assert run.collect().schema["score"] == pl.Float64
+
+    def check(name: str, content: Any) -> None:
+        run = pr.scan_run(written(unused(tmp_path), content))
+        assert_frame_equal(values(run, judgments), EXPECTED)
+        assert run.collect().schema["score"] == pl.Float64
+
+    check_each(check, FOUND.items())
 
 
 def test_each_format_has_a_file_here(tmp_path: Path) -> None:
@@ -526,13 +537,14 @@ INVALID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", INVALID)
-def test_invalid_files(tmp_path: Path, name: str) -> None:
-    content, message = INVALID[name]
-    file = written(tmp_path / "golden", content)
-    with pytest.raises((DataError, SourceError, SchemaError), match=message) as error:
-        pr.scan_judgments(file).collect()
-    assert str(file) in str(error.value)
+def test_invalid_files(tmp_path: Path) -> None:
+    def check(name: str, content: Any, message: str) -> None:
+        file = written(tmp_path / "golden", content)
+        with pytest.raises((DataError, SourceError, SchemaError), match=message) as error:
+            pr.scan_judgments(file).collect()
+        assert str(file) in str(error.value)
+
+    check_each(check, ((name, *row) for name, row in INVALID.items()))
 
 
 def test_a_part_of_the_scores_is_missing(tmp_path: Path) -> None:
