@@ -78,13 +78,13 @@ HEAVY = (
 #: What is not marked `core`: tests of what is made from numbers (charts, pages, commands), of what
 #: stands beside evaluation and statistics, of other tools and programs, and of faults.
 NOT_CORE = (
-    *("catalog", "cli", "conformance", "judges", "plot", "reporting", "spark"),
-    *("test_click_labels.py", "test_click_rates.py"),
+    *("browser", "catalog", "cli", "conformance", "judges", "plot", "reporting", "spark"),
+    *("stores", "test_click_labels.py", "test_click_rates.py"),
     *("test_benchmarks.py", "test_coming_from.py", "test_examples.py", "test_faults.py"),
     *("test_guide.py", "test_hostile_names.py", "test_progress.py"),
     *("test_paper.py", "test_policies.py", "test_readme.py", "test_skill.py"),
     *("test_without_docstrings.py", "diagnostics/test_judgment_bounds.py"),
-    *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_tables.py"),
+    *("frames/test_lengths.py", "frames/test_tables.py"),
     *("io/test_dicts.py",),
 )
 

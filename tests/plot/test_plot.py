@@ -827,7 +827,7 @@ class TestCharts:
         assert "Distribution of NDCG@10" in text.getvalue()
 
     def test_html_and_notebooks_load_nothing(self, charts: dict) -> None:
-        """`tests/reporting/test_browser.py` draws them without a network."""
+        """`tests/browser/test_browser.py` draws them without a network."""
         altair = drawing.altair()
         one, other = charts["histogram"], charts["at_k"]
         for chart in (one, one | other, one & other, one + other):
