@@ -103,6 +103,8 @@ INTERVAL = re.compile(r" (\S+ to \S+)$")
 
 #: For tests of text and tables: charts take half of the time of a page.
 without_charts = pytest.mark.usefixtures("_no_charts")
+#: For tests of numbers: to try the verdict under other choices takes a third of the time.
+tables_only = pytest.mark.usefixtures("_tables_only")
 
 
 def column(page, table, name):
@@ -198,7 +200,7 @@ def test_pages_that_cannot_be_written(log, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:all values are equal")
-@without_charts
+@tables_only
 def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     # Per query 1 and 0, 30 times.
     best = pl.DataFrame({"query": range(30), "doc": 1, "score": 1.0, "label": 1, "run": "new"})
@@ -235,7 +237,7 @@ def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     assert "all values are equal" not in page.text
 
 
-@without_charts
+@tables_only
 def test_several_comparisons_have_corrected_intervals(tmp_path):
     log = pr.datasets.search_log(60, runs=["a", "b", "c"]).collect()
     page = read(log, tmp_path, ["ndcg@10", "ap", "p@1"], baseline="a", by="country")
@@ -259,7 +261,7 @@ def test_several_comparisons_have_corrected_intervals(tmp_path):
             assert cells[-1].endswith(verdicts[row["country"], metric, row["Run"]])
 
 
-@without_charts
+@tables_only
 @pytest.mark.filterwarnings("ignore:fewer than 5 degrees of freedom")
 def test_all_tables_have_weights_and_clusters(log, tmp_path):
     units = log.filter(pl.col("query") < 60).with_columns(
@@ -292,7 +294,7 @@ def test_all_tables_have_weights_and_clusters(log, tmp_path):
         read(units, tmp_path, "ap", baseline="bm25", cluster="run")
 
 
-@without_charts
+@tables_only
 @pytest.mark.parametrize("baseline", ["bm25", None])
 def test_queries_of_several_groups_are_counted_once(log, tmp_path, baseline):
     days = pl.concat(log.with_columns(day=pl.lit(day)) for day in range(3))
@@ -346,7 +348,7 @@ def test_one_line_says_whether_the_verdict_holds(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the run .* looks broken")
-@without_charts
+@tables_only
 def test_unreliable_headlines_have_warnings(log, tmp_path):
     # The overall comparison, groups and slices have warnings of one kind.
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
@@ -357,7 +359,7 @@ def test_unreliable_headlines_have_warnings(log, tmp_path):
     assert "99 queries" in page.text and "21 queries missing in one of the runs" in page.text
 
 
-@without_charts
+@tables_only
 def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     log = pr.datasets.search_log(60, runs=["a", "b", "c"]).collect()
     page = read(log, tmp_path)
@@ -399,7 +401,7 @@ def test_the_page_says_which_direction_is_better(log, tmp_path, metric, directio
     assert conclusion in page.text
 
 
-@without_charts
+@tables_only
 def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     page = read(log, tmp_path, "ndcg@10", baseline="bm25")
     moved = pr.diagnostics.movers(log, "ndcg@10", baseline="bm25", n=5, k=10)
@@ -430,7 +432,7 @@ def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     ]
 
 
-@without_charts
+@tables_only
 def test_shown_columns_of_queries_and_documents_and_links(log, lists, tmp_path):
     shown = log.with_columns(
         pl.format("https://x.org/{}?a=<b>", "doc").alias("url"),
@@ -456,7 +458,7 @@ def test_shown_columns_of_queries_and_documents_and_links(log, lists, tmp_path):
     assert hint not in page.text and hint in read(log, tmp_path, "p@1").text
 
 
-@without_charts
+@tables_only
 def test_parts_say_how_many_queries_changed(log, tmp_path):
     page = read(log, tmp_path, "p@1", baseline="bm25")
     compared = pr.compare(pr.per_query(log, "p@1", by="run"), baseline="bm25")
@@ -465,7 +467,7 @@ def test_parts_say_how_many_queries_changed(log, tmp_path):
     assert f"5 of {wins} queries with a gain." in page.text
 
 
-@without_charts
+@tables_only
 def test_undefined_values_of_each_metric_in_all_sections(tmp_path):
     rows = pr.datasets.search_log(40, 8, runs=["a", "b", "c"], seed=4).collect()
     rows = rows.with_columns(label=pl.when(pl.col("query") % 9 > 0).then("label"))
@@ -485,7 +487,7 @@ def test_undefined_values_of_each_metric_in_all_sections(tmp_path):
     assert nulls["ap"].sum() > 0
 
 
-@without_charts
+@tables_only
 @pytest.mark.parametrize(
     ("conventions", "undefined"),
     [
@@ -523,7 +525,7 @@ def test_no_query_of_a_small_log_is_both_best_and_worst(log, tmp_path):
         assert len(shown) == len({*shown}) == queries
 
 
-@without_charts
+@tables_only
 def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     rules = ["ndcg@10 >= 0.99", "queries >= 100", {"rule": "ap >= 0", "where": {"run": "neural"}}]
     page = read(log, tmp_path, baseline="bm25", rules=rules)
@@ -536,7 +538,7 @@ def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     assert len(gates(page)) == len(RUNS)
 
 
-@without_charts
+@tables_only
 def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
     rules = ["missing <= 5", "queries >= 20", "difference(ap) >= 0", "ap >= 0.6"]
     page = read(log, tmp_path, "ap", baseline="bm25", slices="country", rules=rules)
@@ -561,7 +563,7 @@ def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
-@without_charts
+@tables_only
 def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     gone = log.filter((pl.col("run") == "bm25") | (pl.col("country") != "DE"))
     with pytest.warns(pr.errors.RankWarning, match="only one of the runs has them"):
@@ -635,7 +637,7 @@ REASON = (
 )
 
 
-@without_charts
+@tables_only
 @pytest.mark.parametrize("baseline", ["old", None])
 @pytest.mark.filterwarnings("ignore:all values are equal")
 def test_there_is_no_headline_if_few_of_the_first_documents_are_judged(tmp_path, baseline):
@@ -690,7 +692,7 @@ def contradictions(page):
     return re.findall(r'<p class="but"><bdi>(.*?)</bdi>', text)
 
 
-@without_charts
+@tables_only
 @pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 def test_the_headline_names_what_contradicts_it(tmp_path):
     # Document a is at rank 1 of one run and at rank 2 of the other: mostly of the new run, but not in
@@ -740,7 +742,7 @@ def test_the_headline_names_what_contradicts_it(tmp_path):
     assert contradictions(page) == ["Over all queries, new is worse (p@3)."]
 
 
-@without_charts
+@tables_only
 def test_documents_without_a_purchase_count_as_not_relevant(log, tmp_path):
     bought = log.with_columns(label=pl.when(pl.col("label") >= 2).then(1))
     page = read(bought, tmp_path, "ndcg@10", baseline="bm25")
@@ -756,7 +758,7 @@ def test_documents_without_a_purchase_count_as_not_relevant(log, tmp_path):
     assert "of the retrieved documents are unjudged; they count as not relevant." in page.text
 
 
-@without_charts
+@tables_only
 def test_numbers_of_better_and_worse_queries_are_those_of_compare(log, tmp_path):
     page = read(log, tmp_path, "fall_out@2", baseline="bm25")
     values = pr.per_query(log, "fall_out@2", by="run")
@@ -818,7 +820,7 @@ def test_charts_are_of_a_few_of_many_runs(tmp_path):
     assert "Without charts: " in page.text and "6 more runs" in page.text
 
 
-@without_charts
+@tables_only
 def test_what_was_evaluated_and_how(page, log, tmp_path):
     assert "a table in memory" in page.text
     path = tmp_path / "a log.parquet"
