@@ -294,7 +294,7 @@ def test_all_tables_have_weights_and_clusters(log, tmp_path):
         read(units, tmp_path, "ap", baseline="bm25", cluster="run")
 
 
-@tables_only
+@without_charts
 @pytest.mark.parametrize("baseline", ["bm25", None])
 def test_queries_of_several_groups_are_counted_once(log, tmp_path, baseline):
     days = pl.concat(log.with_columns(day=pl.lit(day)) for day in range(3))
