@@ -89,13 +89,10 @@ def test_metrics_with_bounds() -> None:
     "options",
     [
         {},
-        {"ties": "worst"},
-        {"ties": "best", "undefined": "skip"},
-        {"ties": "input", "undefined": "one"},
+        {"ties": "worst", "undefined": "null"},
+        {"ties": "best", "query_set": "judged", "undefined": "skip"},
+        {"ties": "input", "undefined": "one", "rel": 2, "weight": "weight"},
         {"ties": "expected"},
-        {"undefined": "null"},
-        {"query_set": "judged", "undefined": "skip"},
-        {"rel": 2, "weight": "weight", "undefined": "skip"},
         {"grade": 2, "weight": "weight", "undefined": "skip"},
         {"grade": 1.5, "ties": "doc_ascending", "conventions": "trec_eval"},
     ],
@@ -174,22 +171,21 @@ def test_many_unjudged_documents_are_evaluated_in_parts() -> None:
     assert bounds["high"].to_list() == [1, 1]
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize(
-    ("metric", "message"),
-    [
-        *((name, rf"{name} .*has no known bounds") for name in ("bpref", "fall_out@2", "rprec")),
-        ("ap(norm='hits')", "no known bounds .* with `norm='hits'`"),
-        (pr.ndcg(discount=lambda rank: rank), "with a discount that .*increases with the rank"),
-        (pr.cg(gain=lambda label: label.fill_null(1)), "not 0 for documents without a label"),
-        (pr.precision(1) - pr.precision(2), "has no known bounds"),
-        (pl.col("label").sum().alias("total"), "total .*has no known bounds"),
-    ],
-)
-def test_metrics_without_bounds(metric: Any, message: str, lazy: bool) -> None:
+UNBOUNDED = [
+    *((name, rf"{name} .*has no known bounds") for name in ("bpref", "fall_out@2", "rprec")),
+    ("ap(norm='hits')", "no known bounds .* with `norm='hits'`"),
+    (pr.ndcg(discount=lambda rank: rank), "with a discount that .*increases with the rank"),
+    (pr.cg(gain=lambda label: label.fill_null(1)), "not 0 for documents without a label"),
+    (pr.precision(1) - pr.precision(2), "has no known bounds"),
+    (pl.col("label").sum().alias("total"), "total .*has no known bounds"),
+]
+
+
+def test_metrics_without_bounds() -> None:
     log = log_of(random_lists(3))
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.diagnostics.judgment_bounds(log.lazy() if lazy else log, metric)
+    for given, (metric, message) in itertools.product((log, log.lazy()), UNBOUNDED):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.diagnostics.judgment_bounds(given, metric)
 
 
 @pytest.mark.parametrize("lazy", [False, True])

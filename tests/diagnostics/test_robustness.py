@@ -15,6 +15,7 @@ from polars_rank.diagnostics import log_facts, robust_verdicts
 
 ESTIMATES = ["run", "difference", "low", "high", "verdict"]
 LOG = pr.datasets.search_log(150, (5, 30), runs=["bm25", "dense", "hybrid"], seed=4).collect()
+SMALL = LOG.filter(pl.col("query") < 60)
 
 
 def robustness(log: pl.DataFrame, metric: Any = "ndcg@10", **options: Any) -> pl.DataFrame:
@@ -31,9 +32,9 @@ def compared(log: pl.DataFrame, metric: Any, **options: Any) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("metric", "choices"),
+    ("engine", "metric", "choices"),
     [
-        ("ndcg@10", {
+        ("in-memory", "ndcg@10", {
             ("as made", None): ("ndcg@10", {}),
             ("ties", "best"): ("ndcg@10", {"ties": "best"}),
             ("ties", "worst"): ("ndcg@10", {"ties": "worst"}),
@@ -43,7 +44,7 @@ def compared(log: pl.DataFrame, metric: Any, **options: Any) -> pl.DataFrame:
             ("cutoff", "20"): ("ndcg@20", {}),
             ("undefined", "skip"): ("ndcg@10", {"undefined": "skip"}),
         }),
-        ("p(rel=2)@5", {
+        ("streaming", "p(rel=2)@5", {
             ("as made", None): ("p(rel=2)@5", {}),
             ("ties", "best"): ("p(rel=2)@5", {"ties": "best"}),
             ("ties", "worst"): ("p(rel=2)@5", {"ties": "worst"}),
@@ -55,9 +56,8 @@ def compared(log: pl.DataFrame, metric: Any, **options: Any) -> pl.DataFrame:
         }),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_a_choice_is_the_comparison_with_this_choice(
-    metric: str, choices: dict[Any, Any], engine: Any
+    engine: Any, metric: str, choices: dict[Any, Any]
 ) -> None:
     table = pr.diagnostics.robustness(LOG.lazy(), metric, baseline="bm25").collect(engine=engine)
     for (choice, value), (name, options) in choices.items():
@@ -85,8 +85,9 @@ def test_outliers_are_the_queries_with_the_largest_differences() -> None:
     assert_frame_equal(of_choice(robustness(LOG), "outliers", "removed"), expected, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("unjudged", [1, 9])
-@pytest.mark.parametrize("metric", ["ndcg@10", "average_relevance_position"])
+@pytest.mark.parametrize(
+    ("metric", "unjudged"), [("ndcg@10", 1), ("ndcg@10", 9), ("average_relevance_position", 9)]
+)
 def test_bounds_are_the_range_of_the_difference(metric: str, unjudged: int) -> None:
     # Of every n-th query, documents remain unjudged.
     remain = pl.col("query") % unjudged == 0
@@ -110,7 +111,7 @@ def test_bounds_are_the_range_of_the_difference(metric: str, unjudged: int) -> N
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_large_gains_hold_whatever_the_unjudged_documents(seed: int) -> None:
     log = pr.datasets.search_log(200, runs=["bm25", "neural"], seed=seed).collect()
     table = robustness(log)
@@ -120,19 +121,17 @@ def test_large_gains_hold_whatever_the_unjudged_documents(seed: int) -> None:
 
 
 def test_other_judges() -> None:
-    other = pl.when(pl.col("query") < 90).then(pl.col("doc").hash(1) % 3).cast(pl.Int8)
-    made = LOG.with_columns(rater=pl.lit("a"))
-    of_other = LOG.with_columns(rater=pl.lit("b"), label=other)
+    other = pl.when(pl.col("query") < 40).then(pl.col("doc").hash(1) % 3).cast(pl.Int8)
+    made = SMALL.with_columns(rater=pl.lit("a"))
+    of_other = SMALL.with_columns(rater=pl.lit("b"), label=other)
     # Only the queries that the other judge labeled count for that judge.
-    labeled = of_other.filter(pl.col("query") < 90)
-    for table in (
-        robustness(pl.concat([of_other, made]), judge="rater"),
-        robustness(pl.concat([of_other, made]).lazy(), judge="rater").collect(),
-    ):
-        for log, choice in ((made, ("as made", None)), (labeled, ("judge", "b"))):
-            expected = pr.compare(pr.per_query(log, "ndcg@10"), baseline="bm25").select(ESTIMATES)
-            assert_frame_equal(of_choice(table, *choice), expected, abs_tol=1e-9)
-    assert robustness(made.clear(), judge="rater").equals(robustness(LOG.clear()))
+    labeled = of_other.filter(pl.col("query") < 40)
+    table = robustness(pl.concat([of_other, made]), judge="rater")
+    lazy = robustness(pl.concat([of_other, made]).lazy(), judge="rater").collect()
+    assert_frame_equal(lazy, table)
+    for log, choice in ((made, ("as made", None)), (labeled, ("judge", "b"))):
+        assert_frame_equal(of_choice(table, *choice), compared(log, "ndcg@10"), abs_tol=1e-9)
+    assert robustness(made.clear(), judge="rater").equals(robustness(SMALL.clear()))
     unknown = pl.concat([made, of_other.with_columns(rater=pl.lit(None, pl.String))])
     with pytest.raises(pr.errors.DataError, match="'rater' .`judge`. has nulls"):
         robustness(unknown, judge="rater")
@@ -141,7 +140,7 @@ def test_other_judges() -> None:
 
 
 def test_statistics_follow_their_options() -> None:
-    log = LOG.with_columns(traffic=pl.col("query") % 3 + 1, user=pl.col("query") // 2)
+    log = SMALL.with_columns(traffic=pl.col("query") % 3 + 1, user=pl.col("query") // 2)
     options: dict[str, Any] = {"weight": "traffic", "cluster": "user", "confidence": 0.8}
     table = robustness(log, margin="60%", **options)
     values = pr.per_query(log, "ndcg@10", keep=["traffic", "user"])
@@ -251,20 +250,20 @@ def test_a_broken_baseline_is_in_the_headline_of_each_run() -> None:
 
 
 CLEAN = {
-    "a search log": LOG,
-    "text ids": LOG.with_columns(pl.format("q{}", "query").alias("query"), pl.col("doc").cast(pl.String)),
-    "few candidates, all of which are ranked": LOG.filter(pl.col("score").is_not_null()).filter(
+    "a search log": SMALL,
+    "text ids": SMALL.with_columns(pl.format("q{}", "query").alias("query"), pl.col("doc").cast(pl.String)),
+    "few candidates, all of which are ranked": SMALL.filter(pl.col("score").is_not_null()).filter(
         pl.int_range(pl.len()).over("run", "query") < 4
     ),
     "the relevant document has the id of the query": pl.concat([
-        LOG,
-        LOG.group_by("run", "query").first().with_columns(
+        SMALL,
+        SMALL.group_by("run", "query").first().with_columns(
             doc="query", score=pl.lit(1e3), label=pl.lit(1, pl.Int8)
-        ).select(LOG.columns),
+        ).select(SMALL.columns),
     ]),
-    "purchases": LOG.with_columns(label=pl.when(pl.col("label") > 0).then(1)),
-    "integers as scores": LOG.with_columns(score=pl.col("score").round()),
-    "a run that abstains from queries without a relevant document": LOG.with_columns(
+    "purchases": SMALL.with_columns(label=pl.when(pl.col("label") > 0).then(1)),
+    "integers as scores": SMALL.with_columns(score=pl.col("score").round()),
+    "a run that abstains from queries without a relevant document": SMALL.with_columns(
         score=pl.when(
             (pl.col("run") != "dense") | (pl.col("label").max().over("query") > 0)
         ).then("score")
@@ -309,17 +308,17 @@ def test_empty_log() -> None:
 
 
 def test_bounds_of_counts_are_those_of_means() -> None:
-    bounds = pr.diagnostics.judgment_bounds(LOG, "num_rel_ret", counts="mean")
+    bounds = pr.diagnostics.judgment_bounds(SMALL, "num_rel_ret", counts="mean")
     low, high = (dict(bounds.select("run", name).rows()) for name in ("low", "high"))
     (row,) = (
-        robustness(LOG.filter(pl.col("run") != "hybrid"), "num_rel_ret")
+        robustness(SMALL.filter(pl.col("run") != "hybrid"), "num_rel_ret")
         .filter(value="bounds")
         .to_dicts()
     )
     assert row["low"] == pytest.approx(low["dense"] - high["bm25"])
     assert row["high"] == pytest.approx(high["dense"] - low["bm25"])
     # A geometric mean is not the mean of the values that are compared.
-    assert "bounds" not in {*robustness(LOG, "log_average_precision")["value"]}
+    assert "bounds" not in {*robustness(SMALL, "log_average_precision")["value"]}
 
 
 def test_warnings_of_other_threads_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,4 +328,4 @@ def test_warnings_of_other_threads_are_not_hidden(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("the filters of warnings are changed")
 
     monkeypatch.setattr(warnings, "catch_warnings", changed)
-    assert robustness(LOG.lazy()).collect()["headline"][0] is not None
+    assert robustness(SMALL.lazy()).collect()["headline"][0] is not None

@@ -33,7 +33,7 @@ def is_by_columns(plan: pl.LazyFrame) -> bool:
     return ".int_ranges(" not in plan.explain(optimized=False)
 
 
-@pytest.mark.parametrize("options", [{}, {"by": "group"}, {"ties": "worst"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"by": "group", "ties": "worst"}], ids=str)
 def test_nothing_is_collected_while_a_lazy_plan_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:

@@ -254,11 +254,6 @@ def test_an_object_that_was_replaced(store: Store, kept: int) -> None:
         pr.evaluate(log, METRICS).collect()
 
 
-def test_options_that_are_no_mapping() -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="`storage_options` must be a mapping"):
-        pr.scan_log("s3://logs/a.parquet", storage_options="key")
-
-
 def test_results_go_to_the_store(store: Store) -> None:
     url = store.put("in.parquet", LOG)
     options = store.options()
