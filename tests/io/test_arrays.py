@@ -236,22 +236,3 @@ def test_ndcg_of_lightgbm_in_plain_python() -> None:
         expected = sum(map(ndcg, labels, scores, [k] * 4)) / 4
         found = pr.evaluate(table, f"ndcg@{k}", conventions=pr.conventions.LIGHTGBM)
         assert found[f"ndcg@{k}"].item() == pytest.approx(expected)
-
-
-def test_ndcg_of_lightgbm_itself() -> None:
-    lightgbm = needs.package("lightgbm", "conformance")
-    sizes = [30, 45, 25]
-    labels, scores = map(np.concatenate, random_lists(2, sizes))
-    data = lightgbm.Dataset(
-        np.zeros((100, 1)),
-        label=labels,
-        group=sizes,
-        init_score=scores,  # of a model that is never trained
-        params={"verbosity": -1, "feature_pre_filter": False},
-    )
-    options = {"objective": "none", "metric": ["ndcg"], "eval_at": [3, 10], "verbosity": -1}
-    theirs = {name: value for _, name, value, _ in lightgbm.Booster(options, data).eval_train()}
-    assert sorted(theirs) == ["ndcg@10", "ndcg@3"]
-    table = pr.from_arrays(labels, scores, groups=sizes)
-    ours = pr.evaluate(table, [*theirs], conventions=pr.conventions.LIGHTGBM)
-    assert ours.select(*theirs).row(0) == pytest.approx(tuple(theirs.values()))

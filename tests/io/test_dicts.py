@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import needs
 import numpy as np
 import polars as pl
 import polars_rank as pr
@@ -57,20 +56,6 @@ def test_objects_of_ranx(runs: dict[str, Any]) -> None:
     objects = Ranx(runs) if runs is NEURAL else {name: Ranx(run) for name, run in runs.items()}
     found = pr.from_dicts(objects, Ranx(JUDGMENTS))
     assert_frame_equal(found, pr.from_dicts(runs, JUDGMENTS))
-
-
-def test_ranx_itself() -> None:
-    ranx = needs.package("ranx", "conformance")
-    run, qrels = ranx.Run(BM25), ranx.Qrels(JUDGMENTS)
-    for rankings, plain in (({"bm25": run}, {"bm25": BM25}), (run, BM25)):
-        expected = pr.from_dicts(plain, JUDGMENTS)
-        for order in ((rankings, qrels), (qrels, rankings)):
-            table = pr.from_dicts(*order)
-            assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
-    assert_frame_equal(pr.from_dicts(JUDGMENTS, run), pr.from_dicts(run, JUDGMENTS))
-    for same in (run, qrels):
-        with pytest.raises(pr.errors.ArgumentError, match=f"both {type(same).__name__}; pass one"):
-            pr.from_dicts(same, same)
 
 
 def test_whole_scores_are_no_labels() -> None:
