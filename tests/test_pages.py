@@ -66,16 +66,6 @@ def check_html(page: Any) -> str:
     return str(page.html())
 
 
-def check_html(page: Any) -> str:
-    found: list[str] = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, _: found.append(tag)  # type: ignore[method-assign]
-    parser.feed(page.html())
-    assert {*found} <= {"p", "b", "ul", "li", "table", "caption", "tr", "th", "td"}
-    assert found.count("table") == len(page.tables)
-    return str(page.html())
-
-
 def check_json(page: Any) -> str:
     found = json.loads(page.json())
     assert found["format_version"] == 1

@@ -23,6 +23,7 @@ from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.fields import Kind as FileKind
 from polars_rank.io.fields import check_found, checked_fields, fields_of
+from polars_rank.io.files import origin
 from polars_rank.io.formats import read_judgment_files, read_run_files, scan_table, table_format
 from polars_rank.io.parquet import scanned_log
 
@@ -124,7 +125,16 @@ class Call:
         several = (str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS")
         ids = {*chain.from_iterable(map(self.names, ("query", "doc", "run", *several)))}
         paths = sources.expand(self.copies[name])
+        kind = kind or table_format(paths)
+        if kind != "parquet":
+            self._need_parquet(self._differing, name)
         return scan_table(paths, kind, ids.__contains__, self._differing)
+
+    def _need_parquet(self, options: Iterable[str], name: str) -> None:
+        """Raise `ArgumentError` if there are options, as the files of a name are not Parquet."""
+        for option in options:
+            files = ", ".join(self.copies[name])
+            misused(f"--{option.replace('_', '-')} needs Parquet files; found {files}")
 
     @property
     def _differing(self) -> dict[str, str]:
@@ -170,8 +180,7 @@ class Call:
                 layout=given.get("layout", "auto"), memory=given.get("memory"),
                 progress=given.get("progress", True) and self.command.writes != "parquet",
             )  # fmt: skip
-        for name in {"layout", "memory"} & {*given}:
-            misused(f"--{name} needs Parquet files; found {', '.join(self.copies['logs'])}")
+        self._need_parquet({"layout", "memory"} & {*given}, "logs")
         return self._rankings()
 
     def scan_as_is(self) -> pl.LazyFrame:
@@ -192,6 +201,11 @@ class Call:
             misused("missing argument LOG, or results with --run-file")
         named: TableFormat | None = self.given.get("input_format") if logs else "trec"
         kind = named or table_format(sources.expand(self.copies["logs"]))
+        if kind is None:
+            misused(
+                f"{', '.join(map(origin, self.copies['logs']))} has an unknown format; name it "
+                "with --input-format, or pass judgments as --judgments and results as --run-file"
+            )
         has_metrics = {"metric", "metrics"} & {*parameters_of(self.command.function)}
         needs_labels = self.command.reads != "runs" or has_metrics
         if kind == "trec" and "judgments" not in self.given and needs_labels:

@@ -131,10 +131,7 @@ def store_error(error: BaseException, urls: Sequence[str] = ()) -> SourceError |
     code = match[1] if match else ""
     details = " ".join(re.split(r"<\?xml|\(path: ", text)[0].split())
     details = details.removeprefix("object-store error: ").strip(" :-")
-    for pattern, problem, remedy in _PROBLEMS:
-        if found := re.search(pattern, f"{code} {text}"):
-            value = found[1].strip() if found.re.groups else code and f" ({code})"
-            return SourceError(
-                f"{names} cannot be read: {problem.format(value)}; {remedy}. Details: {details}"
-            )
-    return None
+    tried: Any = ((re.search(each[0], f"{code} {text}"), *each[1:]) for each in _PROBLEMS)
+    found, problem, remedy = next(each for each in tried if each[0])
+    problem = problem.format(found[1].strip() if found.re.groups else code and f" ({code})")
+    return SourceError(f"{names} cannot be read: {problem}; {remedy}. Details: {details}")

@@ -285,11 +285,10 @@ def read_corpus(given: Any) -> pl.DataFrame:
         name = fspath(given)
         check_path(name, "corpus")
         try:
-            # All columns of text files are text, which does not depend on the version of Polars.
-            table = (
-                pl.read_json(name) if name.lower().endswith(".json")
-                else scan_table([name], None, lambda _: True).collect()
-            )  # fmt: skip
+            if name.lower().endswith(".json"):
+                table = pl.read_json(name)
+            else:  # all columns of text files are text, whatever the version of Polars
+                table = scan_table([name], None, lambda _: True).collect()
         except (OSError, SourceError, pl.exceptions.PolarsError) as error:
             raise SourceError(f"cannot read the corpus '{name}': {error}") from error
     else:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from polars_rank._params import check_types, number, number_in, one_of
 from polars_rank.errors import ArgumentError, number_of, short
-from polars_rank.io.files import read_toml
+from polars_rank.io.files import is_utf8, read_toml
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.result_columns import BOUND, COUNT, ESTIMATE, ResultColumn
 from polars_rank.stats.summary import SUMMARY
@@ -217,7 +217,7 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
         raise ArgumentError(f"must be a list or the path of a file; found {short(rules)}", "rules")
     read = [Rule.read(each) for each in rules]
     for each in map(str, read):
-        if any("\ud800" <= char <= "\udfff" for char in each):
+        if not is_utf8(each):
             raise ArgumentError(f"the rule {each!a} (`rules`) is not valid Unicode")
     if not read:
         raise ArgumentError("is empty; pass at least one rule", "rules")

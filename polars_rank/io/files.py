@@ -50,6 +50,11 @@ def first_names(files: Sequence[str]) -> list[str]:
     return [*map(origin, first), *([f"{len(others):,} others"] if others else [])]
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether the bytes of a text are UTF-8; Python has surrogates for other bytes."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def readable(path: str | os.PathLike[str], parameter: str = "path") -> str:
     """Return the path of a file that can be read several times.
 
@@ -84,7 +89,7 @@ def readable(path: str | os.PathLike[str], parameter: str = "path") -> str:
             f"'{name}' is a pipe or a device, but files are read several times; write a file, or "
             "pipe it into a command that reads standard input (-)"
         )
-    if any("\ud800" <= each <= "\udfff" for each in name):  # bytes that are not UTF-8
+    if not is_utf8(name):
         raise SourceError(f"the name of {name!r} is not UTF-8; rename the file")
     return name
 

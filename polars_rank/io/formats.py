@@ -158,9 +158,11 @@ def scan_table(
     form = form or table_format(paths)
     if form == "parquet":
         return scan_files(find_files(paths), {**(options or {})})
-    for name in options or ():
-        option = f"--{name.replace('_', '-')}"
-        raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
+    if form is None:
+        raise SourceError(
+            f"{', '.join(map(origin, paths))} has an unknown format; a table is Parquet, Arrow, "
+            "JSON lines, CSV or TSV with a header, or a TREC run"
+        )
     files = [file for path in paths for file in text_files(path)]
     if form == "ipc":
         return pl.scan_ipc(files, glob=False)
@@ -177,16 +179,19 @@ def scan_table(
     return scan_csv(files, is_id, "\t" if form == "tsv" else ",", alone=alone)
 
 
-def table_format(paths: Sequence[str]) -> TableFormat:
-    """Return the format of files; raise `ArgumentError` for files of different formats."""
+def table_format(paths: Sequence[str]) -> TableFormat | None:
+    """Return the format of files, or None if it is unknown.
+
+    Raise `ArgumentError` for files of different formats.
+    """
     forms = {*map(_table_format, paths)}
     if len(forms) > 1:
         raise ArgumentError(f"files of different formats: {', '.join(paths)}")
     return forms.pop() if forms else "parquet"
 
 
-def _table_format(path: str) -> TableFormat:
-    """Return the format of a file, a directory, a pattern or a URL."""
+def _table_format(path: str) -> TableFormat | None:
+    """Return the format of a file, a directory, a pattern or a URL, or None if it is unknown."""
     if _ending(path) in _ENDINGS or "://" in path:
         return _ENDINGS.get(_ending(path), "parquet")
     if Path(path).is_dir():
@@ -203,10 +208,7 @@ def _table_format(path: str) -> TableFormat:
     is_other = trec_lines.layout_of(start.line, "judgments") or start.line.startswith("[")
     if not is_other and ("\t" in start.line or "," in start.line):
         return "tsv" if "\t" in start.line else "csv"
-    raise ArgumentError(
-        f"{origin(file)} has an unknown format; name it with --input-format, or pass "
-        "judgments as --judgments and results as --run-file"
-    )
+    return None
 
 
 def _ending(path: str) -> str:

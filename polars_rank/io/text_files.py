@@ -111,9 +111,6 @@ def scan_lines(file: str) -> pl.LazyFrame:
 
 def _lines(file: str) -> Iterator[pl.DataFrame]:
     """Yield the lines of a file, or of the files of a pattern in an object store, in batches."""
-    if "://" not in file:
-        with reading(file):  # refuses some formats
-            pass
     counts: dict[str, int] = {}  # lines by file
     plan = pl.scan_lines(file, name=LINE, include_file_paths=PATH, glob="://" in file)
     try:
@@ -257,8 +254,9 @@ def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
         # If the file is not CSV, the caller raises the error of Polars.
         with reading(file) as stream, suppress(csv.Error):
             rows = csv.reader(TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=separator)
-            expected = len(next(rows))
-            for place, row in enumerate(rows, 2):
+            expected = 0
+            for place, row in enumerate(rows, 1):
+                expected = expected or len(row)
                 if len(row) not in (expected, 0) and not (alone and len(row) == 1):
                     raise SourceError(
                         f"row {place} of {origin(file)} has {number_of(len(row), 'field')}, but "

@@ -94,6 +94,12 @@ def test_a_corpus_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> Non
         pr.gate(GOLDEN, RESULTS, corpus=path)
 
 
+def test_a_corpus_of_an_unknown_format_is_named(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("d1\nd2\n", "utf-8")
+    with pytest.raises(pr.errors.SourceError, match=r"the corpus .*unknown format; a table is Par"):
+        pr.gate(GOLDEN, RESULTS, corpus=tmp_path / "corpus.txt")
+
+
 @pytest.mark.parametrize("parameter", ["corpus", "baseline"])
 def test_an_empty_path_is_no_folder(parameter: str) -> None:
     with pytest.raises(pr.errors.ArgumentError, match=f"`{parameter}` has an empty path; name a"):

@@ -184,6 +184,9 @@ def test_texts_in_place_of_ids_are_unique_or_stay(tmp_path: Path) -> None:
 #: A kind of file, its content, `fields`, and the rows that are read.
 READ: dict[str, tuple[str, Any, Any, list[tuple[Any, ...]]]] = {
     "ranks that are null": ("run", "query,doc,rank\nq,d,\n", None, [("q", "d", None)]),
+    "an empty line before the header": (
+        "run", "\nquery,doc,score\nq,d,2\nq,e,\n", None, [("q", "d", 2.0), ("q", "e", None)],
+    ),
     "no ratings": ("judgments", [{"id": 1, "ratings": []}], None, [("1", None, None)]),
     "an id beside a text": (
         "judgments", [{"id": "q1", "question": "How?", "doc_id": "d1", "grade": 2}], {},
