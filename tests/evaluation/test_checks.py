@@ -130,6 +130,9 @@ def test_bad_columns() -> None:
         assert_raises(pr.errors.SchemaError, frame, options, parts)
     with pytest.raises(pr.errors.SchemaError, match=says("'labl'", "ranked table", "'label'")):
         pr.per_query(GOOD.lazy(), pl.col("labl").sum())
+    for name in ("*", "^a.*$"):
+        with pytest.raises(pr.errors.SchemaError, match="a name that Polars reads as a pattern"):
+            pr.per_query(GOOD, pr.average_precision().alias(name))
 
 
 BAD_OPTIONS = [
@@ -165,6 +168,8 @@ BAD_CALLS: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
         ([pl.all()], ("must produce one column", ".alias(...)")),
     )),
     (lambda: pr.evaluate(GOOD, pl.len().alias("queries")), ("metric 'queries'",)),
+    (lambda: pr.evaluate(GOOD.with_columns(w=1), pr.average_precision().alias("w"), weight="w"),
+     ("column 'w' (`weight`)", "the name of a result column")),
     (lambda: evaluate(GOOD, undefined="zeros"), ("`undefined` must be", "'zeros'", "'zero'?")),
     *((lambda build=build, k=k: build(k), ("`k` must be a positive integer", repr(k)))
       for build in (pr.ndcg, pr.average_precision) for k in (0, -1, 2.5, 10.0, "10", True)),
