@@ -115,7 +115,9 @@ def test_metrics_with_bounds() -> None:
         (small_log(1), {"grade": 2, "weight": "weight", "undefined": "skip"}),
         (small_log(0), {"grade": 1.5, "ties": "doc_ascending", "conventions": "trec_eval"}),
         (log_of_queries_that_may_not_count(), {"undefined": "skip", "weight": "weight"}),
-        (log_of_queries_that_may_not_count(), {"undefined": "null"}),
+        # A metric is undefined for queries that do not count only.
+        (log_of_queries_that_may_not_count().filter(~pl.col("query").is_in([1, 2])),
+         {"undefined": "null", "query_set": "judged"}),
         (log_of_queries_that_may_not_count(), {"query_set": "judged"}),
         (log_of_queries_that_may_not_count(), {"query_set": "both", "undefined": "skip", "rel": 2}),
     ],
