@@ -84,19 +84,6 @@ def test_metrics_that_read_documents() -> None:
         assert_close(column(bands, name, means.columns), means)
 
 
-def test_streams_without_holding_rows_back() -> None:
-    log = log_of(LISTS).lazy()
-    for plan in (pr.diagnostics.tie_bands(log, KNOWN), pr.evaluate(log, KNOWN, ties="expected")):
-        nodes = plan.show_graph(
-            engine="streaming", plan_stage="physical", raw_output=True, show=False
-        )
-        assert plan.explain(optimized=False).count("DF [") == 1
-        assert "sorted-group-by" in nodes
-        assert not [
-            name for name in ("in-memory-map", "multiplexer", "forward_fill") if name in nodes
-        ]
-
-
 def test_shares_of_ties() -> None:
     # Four of six retrieved documents in one of three lists; two nulls are not tied.
     scores = {1: (2.0, 2.0, 1.0, 1.0, None, None), 2: (1.0, 2.0), 3: (None,)}

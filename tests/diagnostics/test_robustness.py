@@ -11,6 +11,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
+# Their limits, and the verdict of one of several metrics, which reports show.
 from polars_rank.diagnostics import log_facts, robust_verdicts
 
 ESTIMATES = ["run", "difference", "low", "high", "verdict"]
