@@ -139,7 +139,8 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
         folder,
     ),
     "write_run": lambda m, folder: written(
-        pr.trec.write_run, m(ONE.drop_nulls("score").select("query", "doc", "score")), folder, tag="a"
+        pr.trec.write_run, m(ONE.drop_nulls("score").select("query", "doc", "score")), folder,
+        tag="a",
     ),
     "check": lambda m, _: pr.check(m(summary()), ["mean(rr) >= 0"]),
     "write_junit": lambda m, folder: written(pr.stats.write_junit, m(checked()), folder),
@@ -311,8 +312,9 @@ def test_keys_of_duckdb_types() -> None:
     connection, expected = duckdb.connect(), pr.evaluate(PLAIN, METRICS)
     connection.register("log", arrow(PLAIN))
     for query in (
-        "query::varchar", "query::hugeint", "query::decimal(12, 2)", f"('q' || query)::enum({names})",
-        "{'a': query}", "date '2020-01-01' + query::int", "timestamp '2020-01-01' + to_seconds(query)",
+        "query::varchar", "query::hugeint", "query::decimal(12, 2)", "{'a': query}",
+        f"('q' || query)::enum({names})", "date '2020-01-01' + query::int",
+        "timestamp '2020-01-01' + to_seconds(query)",
     ):  # fmt: skip
         relation = connection.sql(
             f"select {query} as query, doc, score, label from log order by log.query"

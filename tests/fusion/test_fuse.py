@@ -88,7 +88,8 @@ def test_by_hand() -> None:
     weighted = pr.fuse(LOG.drop("label"), method, name="ab")
     assert weighted.columns == ["run", "query", "doc", "score"]
     assert weighted.rows() == [
-        ("ab", 1, "x", 3 * 1.0 + 1.0), ("ab", 1, "z", 0.0), ("ab", 1, "y", 0.0), ("ab", 2, "x", 3.0),
+        ("ab", 1, "x", 3 * 1.0 + 1.0), ("ab", 1, "z", 0.0), ("ab", 1, "y", 0.0),
+        ("ab", 2, "x", 3 * 1.0),
     ]  # fmt: skip
 
 

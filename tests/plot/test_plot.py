@@ -272,7 +272,8 @@ class TestValues:
         colors = [run_styles.HIGHER, run_styles.LOWER]
         for column, metric, direction in (
             ("rr", "rr", ""), ("fall_out@2", "fall_out@2", " (lower is better)"),
-            ("x", pr.fall_out(2).alias("x"), " (lower is better)"), ("x", "x", " (higher is better)"),
+            ("x", pr.fall_out(2).alias("x"), " (lower is better)"),
+            ("x", "x", " (higher is better)"),
         ):  # fmt: skip
             chart = pr.plot.differences(two.rename({"rr": column}), metric, baseline="bm25")
             assert f"{direction}: neural vs. bm25" in title(chart)
@@ -326,10 +327,6 @@ class TestValues:
         few = pr.plot.slices(of_metric, n=2)
         assert set(rows_of(few, "label")["label"]) == {"overall", *largest}
         assert "2 of 6 slices" in subtitle(few)
-        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
-            pr.plot.slices(table)
-        with pytest.raises(pr.errors.ArgumentError, match="`n` must be at most 59; found 60"):
-            pr.plot.slices(table, "rr", n=60)
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_slices_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
@@ -359,8 +356,6 @@ class TestValues:
             (name, *row) for name, row in zip(names, table.select(fields).rows(), strict=True)
         ]
         assert title(chart) == "Difference in MRR, with confidence intervals"
-        with pytest.raises(pr.errors.DataError, match="run 'x' .`baseline`. not found.*'bm25'"):
-            pr.plot.intervals(table, baseline="x")
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_tables_from_text_files_have_the_types_of_results(self, lists: pl.DataFrame) -> None:
@@ -398,13 +393,6 @@ class TestValues:
         ):  # fmt: skip
             board = pr.leaderboard(values.rename({"rr": name}), metric)
             assert f"Mean {name} ({words} is better), with" in title(pr.plot.leaderboard(board))
-        two = board.with_columns(metric=pl.lit("ap")).vstack(board)
-        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
-            pr.plot.leaderboard(two)
-        with pytest.raises(pr.errors.ArgumentError, match="63 rows, more than 60"):
-            pr.plot.leaderboard(pl.concat([board] * 21))
-        with pytest.raises(pr.errors.DataError, match="all values of ranks are null"):
-            pr.plot.leaderboard(board.with_columns(rank_low=None), kind="ranks")
 
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
@@ -445,14 +433,6 @@ class TestTimes:
         assert rows_of(spec, "low")["low"].null_count() == 0
         svg(spec)  # a rule where a band would have no width
         assert spec["layer"][0]["mark"]["type"] == "rule"
-
-    @pytest.mark.filterwarnings("ignore:all values are equal")
-    def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
-        table = pr.summarize(lists, "rr", by="country").with_columns(day=1)
-        with pytest.raises(
-            pr.errors.ArgumentError, match=r"several rows for one value of 'day'.*\['country'\]"
-        ):
-            pr.plot.over_time(table)
 
 
 class TestLimits:
@@ -497,7 +477,8 @@ class TestColors:
     def test_the_baseline_is_first_and_grey_the_others_sorted(self, log: pl.DataFrame) -> None:
         result = scales(pr.plot.at_k(log, ks=[1, 2], baseline="neural"))
         assert [*result.items()] == [
-            ("neural", run_styles.NEUTRAL), ("bm25", run_styles.PALETTE[0]), ("mixed", run_styles.PALETTE[1]),
+            ("neural", run_styles.NEUTRAL), ("bm25", run_styles.PALETTE[0]),
+            ("mixed", run_styles.PALETTE[1]),
         ]  # fmt: skip
         assert run_styles.run_colors(["mixed", "neural", "bm25"], "neural") == result
 
@@ -532,7 +513,7 @@ class TestNames:
             spec = spec_of(chart)
             assert size(spec) > 0
             assert title(spec).split()[0] in svg(spec)
-            # A page has the specification as it is: `test_no_text_of_data_ends_the_script_of_a_page`.
+            # A page has the specification as it is: see the next test.
             assert "</script><b>" not in json.dumps(spec, ensure_ascii=False), name
             fields = {field for rows in datasets(spec) for row in rows for field in row}
             assert fields <= {
@@ -622,7 +603,7 @@ class TestDegenerate:
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_errors(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
-        plot, summary = pr.plot, pr.summarize(lists)
+        plot, summary, base = pr.plot, pr.summarize(lists), {"baseline": "bm25"}
         rr = lists.select("run", "query", "rr")
         null = rr.with_columns(rr=pl.lit(None, dtype=pl.Float64))
         nan = rr.with_columns(rr=float("nan"))
@@ -633,10 +614,14 @@ class TestDegenerate:
         })  # fmt: skip
         bands = pr.diagnostics.tie_bands(log, "rr", by="run")
         curve = pr.rank_curve(log, "rr", [1], by="run")
+        of_day = pr.summarize(lists, "rr", by="country").with_columns(day=1)
+        sliced = pr.compare(lists, slices="country", **base)
+        board = pr.leaderboard(lists, "rr")
+        two = board.with_columns(metric=pl.lit("ap")).vstack(board)
+        no_ranks = board.with_columns(rank_low=None)
         argument, data, schema = (
             pr.errors.ArgumentError, pr.errors.DataError, pr.errors.SchemaError
         )  # fmt: skip
-        base = {"baseline": "bm25"}
         for draw, table, options, error, message in (
             (plot.at_k, log.clear(), {}, data, "nothing to draw"),
             (plot.pr_curve, log.with_columns(label=0), {}, data, "nothing to draw"),
@@ -644,8 +629,9 @@ class TestDegenerate:
             (plot.distribution, null, {}, data, "nothing to draw"),
             (plot.distribution, null.rename({"rr": "other"}), {}, data, "nothing to draw"),
             (plot.intervals, summary.clear(), {}, data, "nothing to draw"),
-            (plot.over_time, summary.clear(), {"time": "run", "run": None}, data, "nothing to draw"),
+            (plot.over_time, summary.clear(), {"time": "metric"}, data, "nothing to draw"),
             (plot.bounds, bands.clear(), {}, data, "nothing to draw"),
+            (plot.over_time, of_day, {}, argument, r"rows for one value of 'day'.*\['country'\]"),
             (plot.differences, rr, {"baseline": "BM25"}, data, "run 'BM25' .`baseline`. not found"),
             (plot.at_k, log, {"baseline": "x"}, data, "'x' .* not found; available: 'bm25'"),
             (plot.intervals, summary, {"baseline": "x"}, data, "run 'x' .*not found"),
@@ -664,7 +650,13 @@ class TestDegenerate:
             (plot.intervals, summary, {"metrics": "ap"}, argument, "'ap' .`metrics`. not found"),
             (plot.slices, pr.compare(rr, **base), {}, schema, "'slice' .`table`. not found"),
             (plot.differences, pl.concat([rr, rr]), base, data, "duplicate rankings.*160 rows"),
+            (plot.slices, sliced, {}, argument, "a chart shows one metric"),
+            (plot.intervals, pr.compare(rr), {"baseline": "x"}, data, "'x' .`baseline`. not found"),
+            (plot.leaderboard, two, {}, argument, "a chart shows one metric"),
+            (plot.leaderboard, no_ranks, {"kind": "ranks"}, data, "all values of ranks are null"),
             # More than fits.
+            (plot.slices, sliced, {"metric": "rr", "n": 60}, argument, "`n` .* at most 59"),
+            (plot.leaderboard, pl.concat([board] * 21), {}, argument, "63 rows, more than 60"),
             (plot.at_k, wide, {}, argument, "4,999 points.*use fewer `ks`"),
             (plot.distribution, many, {}, argument, "at most 30 runs; found 60"),
             (plot.distribution, many.head(2), {"bins": 5000}, argument, "`bins` must be at most"),
@@ -756,14 +748,6 @@ def test_altair_is_imported_when_a_chart_is_made_only() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_altair_the_error_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, log: pl.DataFrame
-) -> None:
-    monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[plot\]"):
-        pr.plot.at_k(log)
-
-
 def svg(chart: Chart) -> str:
     """The chart, validated unless it is a specification, as a picture that has marks."""
     spec = chart if isinstance(chart, dict) else chart.to_dict()
@@ -787,3 +771,11 @@ def test_a_distribution_of_runs_in_a_column_with_another_name_warns() -> None:
     values = pr.per_query(pr.datasets.search_log(20).rename({"run": "model"}), "rr", by="model")
     with pytest.warns(pr.errors.RankWarning, match=r"'model'.*run='model'"):
         pr.plot.distribution(values)
+
+
+def test_without_altair_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, log: pl.DataFrame
+) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[plot\]"):
+        pr.plot.at_k(log)

@@ -667,8 +667,9 @@ def test_documents_without_a_purchase_count_as_not_relevant(log, tmp_path):
     page = read(bought, tmp_path, "ndcg@10", baseline="bm25")
     share = bought.filter(pl.col("score").is_not_null())["label"].is_null().mean()
     assert (
-        "All labels are relevant, as those of purchases or clicks: the retrieved documents without a "
-        f"label ({100 * share:.1f}%), such as items without an interaction, count as not relevant."
+        "All labels are relevant, as those of purchases or clicks: the retrieved documents without "
+        f"a label ({100 * share:.1f}%), such as items without an interaction, count as not "
+        "relevant."
     ) in page.text
     assert "unjudged" not in page.text.partition("Method Files")[0]
     # With a label below the threshold, documents without one are unjudged.
