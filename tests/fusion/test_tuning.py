@@ -113,12 +113,14 @@ CANDIDATES = [
     pr.Fusion("weighted_sum", weights={"a": 1, "b": 2, "c": 0.5}),
     "rrf(weights={'a': 0, 'b': 1, 'c': 2})",
 ]  # fmt: skip
+NORMALIZED = [f"sum(normalize='{each}')" for each in ("min_max", "sum", "zscore", "rank", "borda")]
 
 
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
         ("ndcg@3", {"step": 0.25}), ("ndcg@3", {"candidates": CANDIDATES}),
+        ("ndcg@3", {"candidates": NORMALIZED}),
         ("ndcg@3", {"candidates": ["rrf(k=0)", "mnz", "weighted_sum"], "step": 0.5}),
         ("max_share(category='label')@3", {"candidates": "borda", "step": 0.5}),
     ],
@@ -182,19 +184,6 @@ def test_intervals_account_for_training_queries_in_common(cluster: str | None, f
         assert difference == pytest.approx(factor * error)
     assert row(table)["difference"] == pytest.approx(paired["difference"])
     assert row(table)["p_value"] > paired["p_value"]
-
-
-def test_candidates_that_differ_in_normalization() -> None:
-    frame = log(1).with_columns(pl.col("score") * pl.col("query") + 1)
-    normalizations: list[Any] = [None, "min_max", "max", "sum", "zscore", "rank", "borda"]
-    frame = frame.with_columns(pl.col("score") - pl.col("score").min() + 1)
-    candidates = [pr.Fusion("sum", normalize=each) for each in normalizations]
-    curve = pr.tune_fusion(frame, "ndcg@3", candidates, curve=True)
-    expected = [sum(values_of(frame, str(each)).values()) / 30 for each in candidates]
-    assert len({*expected}) > 3
-    assert curve["mean"].to_list() == pytest.approx(expected)
-    chosen = pr.tune_fusion(frame, "ndcg@3", candidates)["method"][0]
-    assert expected[[*map(str, candidates)].index(chosen)] == max(expected)
 
 
 def test_one_query_in_each_fold() -> None:
@@ -426,23 +415,18 @@ INVALID_LOGS: dict[str, Any] = {
     "only 2 queries": lambda f: f.filter(pl.col("query") < 2),
     "has a run 'tuned'": lambda f: f.with_columns(pl.col("run").replace("a", "tuned")),
     "different labels": lambda f: f.with_columns(label=pl.int_range(pl.len()) % 3),
+    "no weight for the run 'c'": lambda _: log(1),
+    "run 'b' .* not found": lambda f: f.with_columns(pl.col("run").replace("b", "c")),
 }
+WEIGHTED = [pr.Fusion(weights={"a": 1, "b": 1})]
 
 
 def test_invalid_logs() -> None:
     for message, invalid in INVALID_LOGS.items():
-        frame = invalid(log(1))
+        frame = invalid(log(1, runs="ab"))
+        candidates: Any = {"candidates": WEIGHTED} if "'c'" in message or "'b'" in message else {}
         for table in (frame, frame.lazy()):
             with pytest.raises(pr.errors.DataError, match=message):
-                pr.tune_fusion(table, "rr").lazy().collect()
-
-
-def test_weights_of_candidates_name_all_runs() -> None:
-    for weights, message in (
-        ({"a": 1, "b": 1}, "no weight for the run 'c'"),
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "run 'd' .* not found"),
-    ):
-        with pytest.raises(pr.errors.DataError, match=message):
-            pr.tune_fusion(log(1), "rr", [pr.Fusion(weights=weights)])
+                pr.tune_fusion(table, "rr", **candidates).lazy().collect()
     with pytest.raises(pr.errors.SchemaError, match="label"):
         pr.tune_fusion(log(1).drop("label"), "rr")
