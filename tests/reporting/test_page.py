@@ -812,6 +812,10 @@ CASES = {
     ),
     "no rows of one run": (ONE.clear(), {}, "The log has no rankings"),
     "one query": (BASE.filter(query=1), {"baseline": "a", "slices": "country"}, "Too few"),
+    "rankings of one document": (
+        BASE.drop_nulls("score").group_by("run", "query", maintain_order=True).first(),
+        {"metrics": "recall@1", "baseline": "a"}, "recall@1 (rises|falls|is)|equal|No clear",
+    ),
     "all undefined": (
         BASE.with_columns(label=0),
         {"conventions": pr.Conventions(undefined="skip"), "slices": "country"},
