@@ -447,6 +447,13 @@ def test_the_page_says_which_direction_is_better(log, tmp_path):
         assert page.text.count(" is better)") == (2 if direction else 0)
         assert f"{name}{direction}: neural vs. bm25, per query" in page.source
         assert conclusion in page.text
+        (row,) = pr.compare(
+            pr.per_query(log, metrics, by="run"), metrics, baseline="bm25"
+        ).to_dicts()
+        better, worse = (row[name] for name in ("wins", "losses"))
+        assert f"{better} better, " in page.text and f"{worse} worse" in page.text
+        assert f"5 of {worse} queries with a loss." in page.text
+        assert f"5 of {better} queries with a gain." in page.text
 
 
 @tables_only
