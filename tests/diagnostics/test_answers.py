@@ -83,7 +83,7 @@ def mteb_nauc(confidence: np.ndarray, values: np.ndarray) -> float:
     return float((own - flat) / (best - flat))
 
 
-@pytest.mark.parametrize("n", [5, 37, 200])
+@pytest.mark.parametrize("n", [5, 37])
 def test_nauc_is_that_of_mteb(n: int) -> None:
     random = np.random.default_rng(n)
     log = pl.DataFrame({
@@ -113,7 +113,7 @@ def test_upper_bound_is_that_of_clopper_and_pearson() -> None:
 
 
 def test_safe_threshold_keeps_its_level() -> None:
-    runs, n, limit = 1_000, 60, 0.1
+    runs, n, limit = 400, 60, 0.1
     random = np.random.default_rng(0)
     # The share of queries whose top score is at least t is 1 - t.
     log = pl.DataFrame({

@@ -11,7 +11,6 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from oracles import Doc
-from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics.expectations import has_reverse
 from strategies import (
     Lists,
@@ -85,19 +84,6 @@ def test_metrics_that_read_documents() -> None:
         assert_close(column(bands, name, means.columns), means)
 
 
-def test_streams_without_holding_rows_back() -> None:
-    log = log_of(LISTS).lazy()
-    for plan in (pr.diagnostics.tie_bands(log, KNOWN), pr.evaluate(log, KNOWN, ties="expected")):
-        nodes = plan.show_graph(
-            engine="streaming", plan_stage="physical", raw_output=True, show=False
-        )
-        assert plan.explain(optimized=False).count("DF [") == 1
-        assert "sorted-group-by" in nodes
-        assert not [
-            name for name in ("in-memory-map", "multiplexer", "forward_fill") if name in nodes
-        ]
-
-
 def test_shares_of_ties() -> None:
     # Four of six retrieved documents in one of three lists; two nulls are not tied.
     scores = {1: (2.0, 2.0, 1.0, 1.0, None, None), 2: (1.0, 2.0), 3: (None,)}
@@ -138,36 +124,22 @@ def test_worked_example() -> None:
     assert bounds["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 2 / 4, 2 / 4])
 
 
-def test_high_is_within_the_residual() -> None:
-    log = log_of(LISTS)
-    bounds = pr.diagnostics.judgment_bounds(log, "rbp")
-    ranks = pr.per_query(log, pl.col("rank").count().alias("n"))["n"]
-    beyond = (0.8 ** ranks.cast(pl.Float64)).mean()
-    residual = pr.evaluate(log, "rbp_residual")["rbp_residual"].item()
-    width = bounds["high"].item() - bounds["low"].item()
-    assert width == pytest.approx(residual - beyond)
+def test_grades() -> None:
+    table = pl.DataFrame({"query": 1, "score": [2, 1]})
+    for dtype, grade in itertools.product(
+        (pl.Int8, pl.Float32, pl.Boolean, pl.Null), (None, 3, 2.5)
+    ):
+        log = table.with_columns(label=pl.lit(None, dtype))
+        bounds = pr.diagnostics.judgment_bounds(log, "cg@1", grade=grade)
+        assert bounds.select("low", "high").row(0) == (0, grade or 1), (dtype, grade)
 
 
-@pytest.mark.parametrize("dtype", [pl.Int8, pl.Int64, pl.Float32, pl.Boolean, pl.Null])
-@pytest.mark.parametrize("grade", [None, 3, 2.5])
-def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
-    log = pl.DataFrame({"query": 1, "score": [2, 1]}).with_columns(label=pl.lit(None, dtype))
-    bounds = pr.diagnostics.judgment_bounds(log, "cg@1", grade=grade)
-    assert bounds["low"].item() == 0
-    assert bounds["high"].item() == (grade or 1)
-
-
-@pytest.mark.parametrize("rankings", [1, FEW_ROWS])
-def test_fractional_labels_of_unjudged_documents(rankings: int) -> None:
-    ranking = pl.DataFrame(
-        {"doc": [1, 2], "score": [2.0, 1.0], "label": [None, 1]},
-        schema_overrides={"label": pl.Int8},
-    )
-    log = pl.DataFrame({"query": range(rankings)}).join(ranking, how="cross")
+def test_fractional_labels_of_unjudged_documents() -> None:
+    log = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": [None, 1]})
+    log = log.cast({"label": pl.Int8})
     bounds = pr.diagnostics.judgment_bounds(log, "p@1", conventions="catboost")
     assert bounds.select("low", "high").row(0) == (0, 1)
-    gain = "dcg(gain='exp2')@1"
-    bounds = pr.diagnostics.judgment_bounds(log, gain, grade=1.5)
+    bounds = pr.diagnostics.judgment_bounds(log, "dcg(gain='exp2')@1", grade=1.5)
     assert bounds.select("low", "high").row(0) == (0, pytest.approx(2**1.5 - 1))
     # The label of unjudged documents is not rounded to 32 bits, as judged ones are.
     rounded = log.with_columns(label=pl.lit(0.7, pl.Float32))
@@ -186,19 +158,15 @@ def test_unjudged_documents_have_the_lowest_relevant_label_of_the_metric() -> No
     assert bounds["high"].item() == 1
 
 
-@pytest.mark.parametrize(
-    ("metric", "options", "message"),
-    [
-        ("dcg(gain='exp2')", {"grade": 60}, "label 60.0 .* is above 50"),
-        ("dcg(gain={0: 0, 1: 1})", {"grade": 2}, "label 2.0 .* is not in the gain mapping"),
-        ("dcg(gain={0: 0, 2: 1})", {}, "label 1 .* is not in the gain mapping"),
-    ],
-)
-def test_labels_that_a_gain_rejects(metric: str, options: dict, message: str) -> None:
+def test_labels_that_a_gain_rejects() -> None:
     log = pl.DataFrame({"query": 1, "score": [2, 1], "label": [None, 0]})
-    with pytest.raises(pr.errors.ArgumentError, match=message) as caught:
-        pr.diagnostics.judgment_bounds(log, metric, **options)
-    assert "`grade`" in str(caught.value)
+    for metric, grade, message in (
+        ("dcg(gain='exp2')", 60, "label 60.0 .*`grade`.* is above 50"),
+        ("dcg(gain={0: 0, 1: 1})", 2, "label 2.0 .*`grade`.* is not in the gain mapping"),
+        ("dcg(gain={0: 0, 2: 1})", None, "label 1 .*`grade`.* is not in the gain mapping"),
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.diagnostics.judgment_bounds(log, metric, grade=grade)
 
 
 def test_small_labels_break_ties() -> None:
@@ -214,6 +182,9 @@ def test_small_labels_break_ties() -> None:
 def test_kinds_and_engines(function: object) -> None:
     log = grouped(LISTS)
     eager = function(log, KNOWN, by="group")
+    names = {"query": "q", "doc": "d", "score": "s", "label": "y"}
+    renamed = log.rename(names)
+    assert_close(function(renamed, KNOWN, by="group", **names), eager)
     lazy = function(log.lazy(), KNOWN, by="group")
     assert isinstance(lazy, pl.LazyFrame)
     assert_close(lazy.collect(engine="in-memory"), eager)
@@ -226,14 +197,6 @@ def test_kinds_and_engines(function: object) -> None:
     empty = function(log.clear(), KNOWN)
     assert empty["metric"].to_list() == KNOWN
     assert function(log.clear(), KNOWN, by="group").height == 0
-
-
-def test_own_names_of_columns() -> None:
-    log = log_of(LISTS)
-    renamed = log.rename({"query": "q", "doc": "d", "score": "s", "label": "y"})
-    names = {"query": "q", "doc": "d", "score": "s", "label": "y"}
-    for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
-        assert_close(function(renamed, KNOWN, **names), function(log, KNOWN))
 
 
 def test_weights_of_queries() -> None:
@@ -253,17 +216,16 @@ def test_weights_of_queries() -> None:
 
 
 def test_refused() -> None:
-    log = grouped(LISTS)
-    with pytest.raises(pr.errors.ArgumentError, match="`ties` is not supported"):
-        pr.diagnostics.tie_bands(log, "rr", ties="best")
-    with pytest.raises(pr.errors.ArgumentError, match="`unjudged` is not supported"):
-        pr.diagnostics.judgment_bounds(log, "rr", unjudged="removed")
-    for grade in (True, "high", float("nan")):
-        with pytest.raises(pr.errors.ArgumentError, match="`grade` must be a number"):
-            pr.diagnostics.judgment_bounds(log, "rr", grade=grade)
-    with pytest.raises(
-        pr.errors.ArgumentError, match="'metric' .`by`. has the name of a result column"
+    log, argument = grouped(LISTS).with_columns(metric=1), pr.errors.ArgumentError
+    bands, bounds = pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds
+    for function, options, error, message in (
+        (bands, {"ties": "best"}, argument, "`ties` is not supported"),
+        (bounds, {"unjudged": "removed"}, argument, "`unjudged` is not supported"),
+        (bounds, {"grade": True}, argument, "`grade` must be a number"),
+        (bounds, {"grade": "high"}, argument, "`grade` must be a number"),
+        (bounds, {"grade": float("nan")}, argument, "`grade` must be a number"),
+        (bands, {"by": "metric"}, argument, "'metric' .`by`. has the name of a result column"),
+        (bounds, {"label": "labels"}, pr.errors.SchemaError, "'labels'"),
     ):
-        pr.diagnostics.tie_bands(log.rename({"group": "metric"}), "rr", by="metric")
-    with pytest.raises(pr.errors.SchemaError, match="'labels'"):
-        pr.diagnostics.judgment_bounds(log, "rr", label="labels")
+        with pytest.raises(error, match=message):
+            function(log, "rr", **options)

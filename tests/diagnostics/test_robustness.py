@@ -11,6 +11,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
+# Their limits, and the verdict of one of several metrics, which reports show.
 from polars_rank.diagnostics import log_facts, robust_verdicts
 
 ESTIMATES = ["run", "difference", "low", "high", "verdict"]
@@ -31,40 +32,37 @@ def compared(log: pl.DataFrame, metric: Any, **options: Any) -> pl.DataFrame:
     return pr.compare(pr.per_query(log, metric, **options), baseline="bm25").select(ESTIMATES)
 
 
-@pytest.mark.parametrize(
-    ("engine", "metric", "choices"),
-    [
-        ("in-memory", "ndcg@10", {
-            ("as made", None): ("ndcg@10", {}),
-            ("ties", "best"): ("ndcg@10", {"ties": "best"}),
-            ("ties", "worst"): ("ndcg@10", {"ties": "worst"}),
-            ("unjudged", "removed"): ("ndcg@10", {"unjudged": "removed"}),
-            ("gain", "exp2"): ("ndcg(gain='exp2')@10", {}),
-            ("cutoff", "5"): ("ndcg@5", {}),
-            ("cutoff", "20"): ("ndcg@20", {}),
-            ("undefined", "skip"): ("ndcg@10", {"undefined": "skip"}),
-        }),
-        ("streaming", "p(rel=2)@5", {
-            ("as made", None): ("p(rel=2)@5", {}),
-            ("ties", "best"): ("p(rel=2)@5", {"ties": "best"}),
-            ("ties", "worst"): ("p(rel=2)@5", {"ties": "worst"}),
-            ("unjudged", "removed"): ("p(rel=2)@5", {"unjudged": "removed"}),
-            ("cutoff", "10"): ("p(rel=2)@10", {}),
-            ("cutoff", "20"): ("p(rel=2)@20", {}),
-            ("threshold", "1"): ("p@5", {}),
-            ("threshold", "3"): ("p(rel=3)@5", {}),
-        }),
-    ],
-)  # fmt: skip
-def test_a_choice_is_the_comparison_with_this_choice(
-    engine: Any, metric: str, choices: dict[Any, Any]
-) -> None:
-    table = pr.diagnostics.robustness(LOG.lazy(), metric, baseline="bm25").collect(engine=engine)
-    for (choice, value), (name, options) in choices.items():
-        expected = compared(LOG, name, **options)
-        assert_frame_equal(of_choice(table, choice, value), expected, abs_tol=1e-9)
-    found = table.filter(run="dense").select("choice", "value").rows()
-    assert {*found} == {*choices, ("unjudged", "bounds"), ("outliers", "removed")}
+#: Of a metric, by choice: the metric and the options that are compared.
+CHOICES: dict[str, dict[tuple[str, str | None], tuple[str, dict[str, Any]]]] = {
+    "ndcg@10": {
+        ("gain", "exp2"): ("ndcg(gain='exp2')@10", {}),
+        ("cutoff", "5"): ("ndcg@5", {}),
+        ("cutoff", "20"): ("ndcg@20", {}),
+        ("undefined", "skip"): ("ndcg@10", {"undefined": "skip"}),
+    },
+    "p(rel=2)@5": {
+        ("cutoff", "10"): ("p(rel=2)@10", {}),
+        ("cutoff", "20"): ("p(rel=2)@20", {}),
+        ("threshold", "1"): ("p@5", {}),
+        ("threshold", "3"): ("p(rel=3)@5", {}),
+    },
+}
+
+
+def test_a_choice_is_the_comparison_with_this_choice() -> None:
+    for (metric, own), engine in zip(CHOICES.items(), ("in-memory", "streaming"), strict=True):
+        choices = {
+            ("as made", None): (metric, {}), ("ties", "best"): (metric, {"ties": "best"}),
+            ("ties", "worst"): (metric, {"ties": "worst"}),
+            ("unjudged", "removed"): (metric, {"unjudged": "removed"}), **own,
+        }  # fmt: skip
+        plan = pr.diagnostics.robustness(LOG.lazy(), metric, baseline="bm25")
+        table = plan.collect(engine=engine)
+        for (choice, value), (name, options) in choices.items():
+            expected = compared(LOG, name, **options)
+            assert_frame_equal(of_choice(table, choice, value), expected, abs_tol=1e-9)
+        found = table.filter(run="dense").select("choice", "value").rows()
+        assert {*found} == {*choices, ("unjudged", "bounds"), ("outliers", "removed")}
 
 
 def test_outliers_are_the_queries_with_the_largest_differences() -> None:
@@ -111,9 +109,8 @@ def test_bounds_are_the_range_of_the_difference(metric: str, unjudged: int) -> N
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_large_gains_hold_whatever_the_unjudged_documents(seed: int) -> None:
-    log = pr.datasets.search_log(200, runs=["bm25", "neural"], seed=seed).collect()
+def test_large_gains_hold_whatever_the_unjudged_documents() -> None:
+    log = pr.datasets.search_log(200, runs=["bm25", "neural"], seed=0).collect()
     table = robustness(log)
     assert table["verdict"][0] == "better"
     assert "unclear" in {*table.filter(value="bounds")["verdict"]}
@@ -131,7 +128,8 @@ def test_other_judges() -> None:
     assert_frame_equal(lazy, table)
     for log, choice in ((made, ("as made", None)), (labeled, ("judge", "b"))):
         assert_frame_equal(of_choice(table, *choice), compared(log, "ndcg@10"), abs_tol=1e-9)
-    assert robustness(made.clear(), judge="rater").equals(robustness(SMALL.clear()))
+    nothing = robustness(SMALL.clear())
+    assert nothing.is_empty() and robustness(made.clear(), judge="rater").equals(nothing)
     unknown = pl.concat([made, of_other.with_columns(rater=pl.lit(None, pl.String))])
     with pytest.raises(pr.errors.DataError, match="'rater' .`judge`. has nulls"):
         robustness(unknown, judge="rater")
@@ -150,14 +148,11 @@ def test_statistics_follow_their_options() -> None:
 
 def test_intervals_are_corrected_for_other_metrics() -> None:
     metrics = [pr.metric(name) for name in ("ndcg@10", "ap", "rr")]
-    columns = {
-        "query": "query", "doc": "doc", "score": "score", "label": "label", "position": None,
-        "run": "run",
-    }  # fmt: skip
-    statistics = {
-        "baseline": "bm25", "weight": None, "cluster": None, "margin": 0, "confidence": 0.95
-    }  # fmt: skip
-    table = robust_verdicts.robustness_of(LOG.lazy(), metrics, None, columns, statistics).collect()
+    columns = {name: name for name in ("query", "doc", "score", "label", "run")}
+    statistics = {"weight": None, "cluster": None, "margin": 0, "confidence": 0.95}
+    table = robust_verdicts.robustness_of(
+        LOG.lazy(), metrics, None, {**columns, "position": None}, {**statistics, "baseline": "bm25"}
+    ).collect()
     expected = pr.compare(pr.per_query(LOG, metrics), baseline="bm25").filter(metric="ndcg@10")
     assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
 
@@ -175,12 +170,11 @@ def ranked(orders: dict[str, list[list[tuple[float, int | None]]]]) -> pl.DataFr
 
 def test_headlines() -> None:
     """Of 40 queries: a run is better in all, or only if its ties are broken in its favor."""
-    bm25 = [[(3.0, 0), (2.0, 1), (1.0, 0)] if q % 4 else [(3.0, 1), (2.0, 0), (1.0, 0)]
-            for q in range(40)]  # fmt: skip
-    sure = [[(1.0, 0), (3.0, 1), (2.0, 0)] if q % 4 else [(3.0, 1), (2.0, 0), (1.0, 0)]
-            for q in range(40)]  # fmt: skip
-    tied = [[(2.0, 0), (2.0, 1), (1.0, 0)] if q % 4 else [(3.0, 1), (2.0, 0), (1.0, 0)]
-            for q in range(40)]  # fmt: skip
+    first, second = [(3.0, 1), (2.0, 0), (1.0, 0)], [(3.0, 0), (2.0, 1), (1.0, 0)]
+    bm25, sure, tied = (
+        [docs if query % 4 else first for query in range(40)]
+        for docs in (second, [(1.0, 0), (3.0, 1), (2.0, 0)], [(2.0, 0), (2.0, 1), (1.0, 0)])
+    )
     same = [[(4.0 * s, label) for s, label in docs] for docs in bm25]
     log = ranked({"bm25": bm25, "sure": sure, "tied": tied, "same": same})
     table = robustness(log, "rr", ties="best")
@@ -200,22 +194,25 @@ def broken_log() -> pl.DataFrame:
     score, label, query = pl.col("score"), pl.col("label"), pl.col("query")
     clean = LOG.filter(run="dense")
     place = score.rank("ordinal", descending=True).over("query")
-    own = clean.group_by("query").first().with_columns(
-        doc="query", score=pl.lit(1e3), label=pl.lit(None, pl.Int8)
-    ).select(clean.columns)  # fmt: skip
     runs = {
         "nothing": clean.with_columns(score=pl.lit(None, pl.Float64)),
         "constant": clean.with_columns(score=score * 0),
         "labels": clean.with_columns(
             score=pl.when(score.is_not_null()).then(label.cast(pl.Float64).exp().fill_null(0.5))
         ),
-        "own": pl.concat([clean, own]),
+        "own": pl.concat([clean, queries_first(clean, pl.lit(None, pl.Int8))]),
         "copy": LOG.filter(run="hybrid"),
         "cut": clean.with_columns(score=pl.when(place <= 4).then(score)),
         "missing": clean.filter(query % 9 != 0).with_columns(score + 1),
     }
     planted = [each.with_columns(run=pl.lit(name)) for name, each in runs.items()]
     return pl.concat([LOG, *planted])
+
+
+def queries_first(log: pl.DataFrame, label: pl.Expr) -> pl.DataFrame:
+    """The first document of each ranking, which is the query itself."""
+    first = log.group_by("run", "query").first()
+    return first.with_columns(doc="query", score=1e3, label=label).select(log.columns)
 
 
 def test_each_kind_of_broken_run_is_found() -> None:
@@ -250,17 +247,12 @@ def test_a_broken_baseline_is_in_the_headline_of_each_run() -> None:
 
 
 CLEAN = {
-    "a search log": SMALL,
-    "text ids": SMALL.with_columns(pl.format("q{}", "query").alias("query"), pl.col("doc").cast(pl.String)),
+    "text ids": SMALL.with_columns(query=pl.format("q{}", "query"), doc=pl.format("{}", "doc")),
     "few candidates, all of which are ranked": SMALL.filter(pl.col("score").is_not_null()).filter(
         pl.int_range(pl.len()).over("run", "query") < 4
     ),
-    "the relevant document has the id of the query": pl.concat([
-        SMALL,
-        SMALL.group_by("run", "query").first().with_columns(
-            doc="query", score=pl.lit(1e3), label=pl.lit(1, pl.Int8)
-        ).select(SMALL.columns),
-    ]),
+    "the relevant document has the id of the query":
+        pl.concat([SMALL, queries_first(SMALL, pl.lit(1, pl.Int8))]),
     "purchases": SMALL.with_columns(label=pl.when(pl.col("label") > 0).then(1)),
     "integers as scores": SMALL.with_columns(score=pl.col("score").round()),
     "a run that abstains from queries without a relevant document": SMALL.with_columns(
@@ -271,12 +263,10 @@ CLEAN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CLEAN)
-def test_no_run_of_a_clean_log_is_broken(name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        table = robustness(CLEAN[name])
-    assert not table["headline"].str.contains("broken").any()
+@pytest.mark.filterwarnings("error")
+def test_no_run_of_a_clean_log_is_broken() -> None:
+    for name, log in CLEAN.items():
+        assert not robustness(log)["headline"].str.contains("broken").any(), name
 
 
 def test_long_logs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,10 +291,6 @@ def test_metrics_without_a_cutoff_have_no_bounds_if_they_take_long() -> None:
     log = pr.datasets.search_log(100, 400, seed=1).collect()
     assert "bounds" not in {*robustness(log, "ap")["value"]}
     assert "bounds" in {*robustness(log, "ap@10")["value"]}
-
-
-def test_empty_log() -> None:
-    assert robustness(LOG.head(0)).is_empty()
 
 
 def test_bounds_of_counts_are_those_of_means() -> None:

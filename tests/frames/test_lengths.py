@@ -33,10 +33,10 @@ def is_by_columns(plan: pl.LazyFrame) -> bool:
     return ".int_ranges(" not in plan.explain(optimized=False)
 
 
-@pytest.mark.parametrize("options", [{}, {"by": "group", "ties": "worst"}], ids=str)
 def test_nothing_is_collected_while_a_lazy_plan_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    options: dict[str, Any] = {"by": "group", "ties": "worst"}
     table, reads = log(5), []
     table.write_parquet(tmp_path / "log.parquet")
 
@@ -101,23 +101,18 @@ def test_lengths_of_tables(tmp_path: Path) -> None:
         assert lengths_of(unknown, ["query"]) is None
 
 
-@pytest.mark.parametrize(
-    ("length", "rows", "by_columns"),
-    [
+def test_the_form_depends_on_lengths_and_number_of_rows() -> None:
+    for length, rows, by_columns in (
         (1, FEW_ROWS, False), (5, FEW_ROWS + 1, True), (12, 60_000, False), (10, ROWS, True),
         (30, ROWS, False),
-    ],
-)  # fmt: skip
-def test_the_form_depends_on_lengths_and_number_of_rows(
-    length: int, rows: int, by_columns: bool
-) -> None:
-    table = rows_of_table(log(length, rows), FEW_ROWS)
-    assert is_by_columns(pr.per_query(table, "ndcg")) == by_columns
+    ):  # fmt: skip
+        plan = pr.per_query(rows_of_table(log(length, rows), FEW_ROWS), "ndcg")
+        assert is_by_columns(plan) == by_columns, (length, rows)
 
 
-@pytest.mark.parametrize("engine", ["streaming", "in-memory"])
-def test_the_form_that_a_plan_chooses_when_it_runs(engine: Any) -> None:
-    for length in (5, 100):
+def test_the_form_that_a_plan_chooses_when_it_runs() -> None:
+    engines: tuple[Any, ...] = ("streaming", "in-memory")
+    for length, engine in zip((5, 100), engines, strict=True):
         table = log(length).with_columns(run=pl.lit("a"))
         values, lazily = pr.per_query(table, METRICS), pr.per_query(table.lazy(), METRICS)
         high = pl.col("ap") > 0.5

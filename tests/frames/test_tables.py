@@ -47,9 +47,8 @@ LOG = pl.concat(
 ONE = LOG.filter(run="a")
 LISTS = pr.per_query(LOG, METRICS, by="run", keep="site")
 ARRAYS = pl.DataFrame({"query": [1, 2], "shown": [["a", "b"], ["c"]], "bought": [["b"], ["d"]]})
-SHOWN = (
-    pr.datasets.search_log(12, runs=6, seed=4).collect().rename({"run": "session"}).drop("label")
-)
+SHOWN = pr.datasets.search_log(12, runs=6, seed=4).collect()
+SHOWN = SHOWN.rename({"run": "session"}).drop("label")
 PAIRED: dict[str, Any] = {"run": "run", "baseline": "a"}
 
 
@@ -120,12 +119,9 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "fuse": lambda m, _: pr.fuse(m(LOG), keep_runs=True),
     "tune_fusion": lambda m, _: pr.tune_fusion(m(LOG), "rr", step=0.5, folds=2),
     "rank_curve": lambda m, _: pr.rank_curve(m(ONE), "rr", [1, 2]),
-    "overlap": lambda m, _: pr.diagnostics.overlap(
-        m(ONE), m(LOG.filter(run="b")), ["overlap", "rbo"]
-    ),
-    "explain_difference": lambda m, _: pr.explain_difference(
-        m(ONE), "ndcg@5", "polars_rank", "lightgbm"
-    ),
+    "overlap": lambda m, _: pr.diagnostics.overlap(m(ONE), m(LOG.filter(run="b")), "rbo"),
+    "explain_difference":
+        lambda m, _: pr.explain_difference(m(ONE), "ndcg@5", "polars_rank", "lightgbm"),
     "identify": lambda m, _: pr.identify(m(ONE), "ndcg@5", "0.5"),
     "join_judgments": lambda m, _: pr.join_judgments(
         m(ONE.drop_nulls("score").drop("label")), m(PLAIN.drop_nulls("label").drop("score"))
@@ -139,31 +135,23 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "leaderboard": lambda m, _: pr.leaderboard(m(LISTS), metrics="rr"),
     "power": lambda m, _: pr.power(m(LISTS), **PAIRED, difference=0.1),
     "write_qrels": lambda m, folder: written(
-        pr.trec.write_qrels,
-        m(ONE.filter(pl.col("label") >= 0).select("query", "doc", "label")),
+        pr.trec.write_qrels, m(ONE.filter(pl.col("label") >= 0).select("query", "doc", "label")),
         folder,
     ),
     "write_run": lambda m, folder: written(
-        pr.trec.write_run,
-        m(ONE.drop_nulls("score").select("query", "doc", "score")),
-        folder,
+        pr.trec.write_run, m(ONE.drop_nulls("score").select("query", "doc", "score")), folder,
         tag="a",
     ),
     "check": lambda m, _: pr.check(m(summary()), ["mean(rr) >= 0"]),
     "write_junit": lambda m, folder: written(pr.stats.write_junit, m(checked()), folder),
     "write_markdown": lambda m, folder: written(pr.stats.write_markdown, m(checked()), folder),
     "report": lambda m, folder: reported(m(ONE), folder),
-    "click_through_rates": lambda m, _: pr.clicks.click_through_rates(m(SHOWN)).sort(
-        "query", "doc"
-    ),
+    "click_through_rates":
+        lambda m, _: pr.clicks.click_through_rates(m(SHOWN)).sort("query", "doc"),
     "coec": lambda m, _: pr.clicks.coec(m(SHOWN)).sort("query", "doc"),
     "labels": lambda m, _: pr.clicks.labels(m(SHOWN)),
-    "labels of rankings": lambda m, _: pr.clicks.labels(
-        m(SHOWN), "last", query=["query", "session"]
-    ),
-}
+}  # fmt: skip
 CHUNKS = ONE.drop_nulls("score").select("query", "doc", "score", start=0, end=10)
-ONE_LISTS = LISTS.filter(run="a").drop("run")
 
 
 def checked() -> pl.DataFrame:
@@ -171,25 +159,10 @@ def checked() -> pl.DataFrame:
 
 
 #: Functions without a table as input.
-OTHERS = {
-    *(
-        "explain",
-        "from_arrays",
-        "from_dicts",
-        "metric",
-        "define_metric",
-        "flat",
-        "gate",
-        "list_metrics",
-        "mapping",
-        "referee",
-        "at_least",
-        "jarvelin",
-        "log",
-    ),
-    *("exp2", "linear", "log2", "reciprocal"),
-    *("scan_log", "scan_judgments", "scan_run"),
-}
+OTHERS = {*(
+    "explain from_arrays from_dicts metric define_metric flat gate list_metrics mapping referee "
+    "at_least jarvelin log exp2 linear log2 reciprocal scan_log scan_judgments scan_run"
+).split()}  # fmt: skip
 
 
 def test_no_public_function_is_left_out() -> None:
@@ -226,52 +199,44 @@ def test_every_function_takes_any_kind_of_table(
     assert_frame_equal(found, wanted[name], rel_tol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "table",
-    [pd.Series([1]), pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), [1], None,
-     pd.Index([1]), 3.5],
-    ids=lambda table: type(table).__name__,
-)  # fmt: skip
-def test_what_is_no_table(table: Any) -> None:
-    kind = type(table)
-    whose = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
-    said = f"^`frame` must be a table; found {whose}{kind.__name__}; pass a Polars LazyFrame"
-    with pytest.raises(pr.errors.ArgumentError, match=said):
-        pr.evaluate(table, "rr")
+def test_what_is_no_table() -> None:
+    for table in (
+        pd.Series([1]), pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), [1], None,
+        pd.Index([1]), 3.5,
+    ):  # fmt: skip
+        kind = type(table)
+        whose = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
+        said = f"^`frame` must be a table; found {whose}{kind.__name__}; pass a Polars LazyFrame"
+        with pytest.raises(pr.errors.ArgumentError, match=said):
+            pr.evaluate(table, "rr")
 
 
-@pytest.mark.parametrize(
-    ("path", "reader"),
-    [
-        ("log.parquet", "pr.scan_log('log.parquet')"),
-        (Path("logs"), "pr.scan_log('logs')"),
-        ("log.csv", "pl.scan_csv('log.csv')"),
-        (Path("bm25.run"), "pr.scan_run('bm25.run')"),
-    ],
-)
-def test_a_path_is_no_table(path: Any, reader: str) -> None:
-    for function in (pr.evaluate, pr.summarize, pr.diagnostics.tie_bands):
+def test_a_path_is_no_table() -> None:
+    for function, path, reader in (
+        (pr.evaluate, "log.parquet", "pr.scan_log('log.parquet')"),
+        (pr.evaluate, Path("logs"), "pr.scan_log('logs')"),
+        (pr.summarize, "log.csv", "pl.scan_csv('log.csv')"),
+        (pr.diagnostics.tie_bands, Path("bm25.run"), "pr.scan_run('bm25.run')"),
+    ):
         with pytest.raises(pr.errors.ArgumentError, match=f"pass {re.escape(reader)}$"):
             function(path, "rr")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
-def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
+def test_datasets_of_files(tmp_path: Path) -> None:
     table = arrow(PLAIN)
     half = len(table) // 2
-    for index, part in enumerate((table.slice(0, half), table.slice(half))):
-        pyarrow.dataset.write_dataset(part, tmp_path / str(index), format=kind)
-    files = sorted(str(path) for path in tmp_path.glob("*/*"))
-    found = pr.evaluate(pyarrow.dataset.dataset(files, format=kind), METRICS)
-    assert_close(found, pr.evaluate(PLAIN, METRICS))
+    for kind in ("parquet", "feather", "csv"):
+        for index, part in enumerate((table.slice(0, half), table.slice(half))):
+            pyarrow.dataset.write_dataset(part, tmp_path / kind / str(index), format=kind)
+        files = sorted(str(path) for path in (tmp_path / kind).glob("*/*"))
+        found = pr.evaluate(pyarrow.dataset.dataset(files, format=kind), METRICS)
+        assert_close(found, pr.evaluate(PLAIN, METRICS))
 
 
 def test_a_stream_that_was_read_before_is_not_taken_for_an_empty_log() -> None:
     reader = arrow(PLAIN).to_reader(max_chunksize=100)
     pr.evaluate(reader, "rr")
-    with pytest.warns(
-        pr.errors.RankWarning, match="it can be read only once, so check that it was not read"
-    ):
+    with pytest.warns(pr.errors.RankWarning, match="so check that it was not read"):
         assert pr.evaluate(reader, "rr")["queries"].item() == 0
 
 
@@ -300,10 +265,7 @@ def test_an_engine_that_fails_on_the_way() -> None:
         "select i // 10 as query, i % 10 as doc, 1.0 as score, "
         "case when i < 20000 then '1' else 'no number' end::int as label from range(40000) t(i)"
     )
-    with pytest.raises(
-        pr.errors.SourceError,
-        match="the engine failed to read the table: .*Could not convert string",
-    ):
+    with pytest.raises(pr.errors.SourceError, match="engine failed to read .*Could not convert"):
         pr.evaluate(failing, "rr")
     # The connection is available again.
     assert connection.sql("select 1").fetchall() == [(1,)]
@@ -323,54 +285,41 @@ def test_the_connection_is_free_after_any_error() -> None:
         assert connection.sql("select 1").fetchall() == [(1,)]
 
 
-def test_columns_of_types_that_polars_lacks() -> None:
-    relation = duckdb.connect().sql("select 1 as query, interval 1 day as wait")
-    with pytest.raises(pr.errors.SchemaError, match="does not support column 'wait' .*cast it"):
-        pr.evaluate(relation, "rr")
-    relation = duckdb.connect().sql("select 1 as query, union_value(a := 1) as either")
-    with pytest.raises(pr.errors.SchemaError, match="'either' .*cast it"):
-        pr.evaluate(relation, "rr")
-
-
 ONE_ROW = {"query": [1], "score": [1.0], "label": [1]}
-UNREADABLE: dict[str, tuple[Any, str]] = {
-    "values of several types": (
-        pd.DataFrame({**ONE_ROW, "x": [[1, "a"]]}), r"does not support column 'x' \(object\)"
-    ),
-    "complex numbers": (pd.DataFrame({**ONE_ROW, "x": [1j]}), r"column 'x' \(complex128\)"),
-    "runs": (
-        pa.table({**ONE_ROW, "x": pa.compute.run_end_encode(pa.array([1]))}), "column 'x' "
-    ),
-    "two of a name in pandas": (
-        pd.DataFrame([[1, 2]], columns=["query", "query"]), "duplicate column 'query'; drop"
-    ),
-    "two of a name": (pa.table([[1], [2]], names=["query", "query"]), "duplicate column 'query'; drop"),
-    "two of a name in a stream": (
-        pa.table([[1], [2]], names=["query", "query"]).to_reader(), "duplicate column 'query'; drop"
-    ),
-}  # fmt: skip
+UNREADABLE: list[tuple[Any, str]] = [
+    # Values of several types, complex numbers, and runs.
+    (pd.DataFrame({**ONE_ROW, "x": [[1, "a"]]}), r"does not support column 'x' \(object\)"),
+    (pd.DataFrame({**ONE_ROW, "x": [1j]}), r"column 'x' \(complex128\)"),
+    (pa.table({**ONE_ROW, "x": pa.compute.run_end_encode(pa.array([1]))}), "column 'x' "),
+    (pd.DataFrame([[1, 2]], columns=["query", "query"]), "duplicate column 'query'; drop"),
+    (pa.table([[1], [2]], names=["query", "query"]), "duplicate column 'query'; drop"),
+    (pa.table([[1], [2]], names=["query", "query"]).to_reader(), "duplicate column 'query'; drop"),
+    (duckdb.connect().sql("select 1 as query, interval 1 day as wait"),
+     "does not support column 'wait' .*cast it"),
+    (duckdb.connect().sql("select 1 as query, union_value(a := 1) as either"),
+     "'either' .*cast it"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("table", "said"), UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_tables_that_polars_cannot_hold(table: Any, said: str) -> None:
-    with pytest.raises(pr.errors.SchemaError, match=said):
-        pr.evaluate(table, "rr")
+def test_tables_that_polars_cannot_hold() -> None:
+    for table, said in UNREADABLE:
+        with pytest.raises(pr.errors.SchemaError, match=said):
+            pr.evaluate(table, "rr")
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["query", "query::varchar as query", "query::hugeint as query", "query::decimal(12, 2) as query",
-     "('q' || query)::enum({names}) as query", "{{'a': query}} as query",
-     "date '2020-01-01' + query::int as query", "timestamp '2020-01-01' + to_seconds(query) as query"],
-)  # fmt: skip
-def test_keys_of_duckdb_types(query: str) -> None:
+def test_keys_of_duckdb_types() -> None:
     names = ", ".join(f"'q{number}'" for number in PLAIN["query"].unique().sort())
-    connection = duckdb.connect()
+    connection, expected = duckdb.connect(), pr.evaluate(PLAIN, METRICS)
     connection.register("log", arrow(PLAIN))
-    relation = connection.sql(
-        f"select {query.format(names=names)}, doc, score, label from log order by log.query"
-    )
-    assert_close(pr.evaluate(relation, METRICS), pr.evaluate(PLAIN, METRICS))
+    for query in (
+        "query::varchar", "query::hugeint", "query::decimal(12, 2)", "{'a': query}",
+        f"('q' || query)::enum({names})", "date '2020-01-01' + query::int",
+        "timestamp '2020-01-01' + to_seconds(query)",
+    ):  # fmt: skip
+        relation = connection.sql(
+            f"select {query} as query, doc, score, label from log order by log.query"
+        )
+        assert_close(pr.evaluate(relation, METRICS), expected)
 
 
 def test_maps_are_no_ids(tmp_path: Path) -> None:

@@ -24,18 +24,10 @@ from polars_rank.fusion.methods import (
 from strategies import shuffled
 
 SCHEMA = {"run": pl.String, "query": pl.Int64, "doc": pl.String, "score": pl.Float64}
-LOG = pl.DataFrame(
-    [
-        ("a", 1, "x", 3.0, 1),
-        ("a", 1, "y", 1.0, None),
-        ("a", 2, "x", 1.0, 2),
-        ("b", 1, "x", 0.5, None),
-        ("b", 1, "z", 0.2, 0),
-        ("b", 1, "w", None, 2),
-    ],
-    {**SCHEMA, "label": pl.Int64},
-    orient="row",
-)
+LOG = pl.DataFrame({
+    "run": [*"aaabbb"], "query": [1, 1, 2, 1, 1, 1], "doc": [*"xyxxzw"],
+    "score": [3.0, 1.0, 1.0, 0.5, 0.2, None], "label": [1, None, 2, None, 0, 2],
+})  # fmt: skip
 
 
 def rows(seed: int) -> list[Row]:
@@ -68,9 +60,12 @@ def test_against_plain_python(method: str) -> None:
         options["weights"] = {"a": 0.5, "b": 2.0, "c": 0.0}
     log_rows = rows(len(method))
     log = pl.DataFrame(log_rows, SCHEMA, orient="row")
-    for normalize in (None, *NORMALIZATIONS) if rule.points is None else (None,):
+    #: All normalizations, and all values of `missing` for scores as they are, and one for others.
+    choices = [None, "zero", "ignore", "lowest"]
+    for place, normalize in enumerate((None, *NORMALIZATIONS) if rule.points is None else (None,)):
         chooses = rule.points is None and normalize != "borda"
-        for missing in (None, "zero", "ignore", "lowest") if chooses else (None,):
+        one = [choices[(place + [*METHODS].index(method)) % 4]]
+        for missing in (one if normalize else choices) if chooses else (None,):
             chosen = {**options, "normalize": normalize, "missing": missing}
             expected = fused(log_rows, method, **chosen)
             fusion = pr.Fusion(method, **chosen)
@@ -93,21 +88,16 @@ def test_by_hand() -> None:
     weighted = pr.fuse(LOG.drop("label"), method, name="ab")
     assert weighted.columns == ["run", "query", "doc", "score"]
     assert weighted.rows() == [
-        ("ab", 1, "x", 3 * 1.0 + 1.0),
-        ("ab", 1, "z", 0.0),
-        ("ab", 1, "y", 0.0),
+        ("ab", 1, "x", 3 * 1.0 + 1.0), ("ab", 1, "z", 0.0), ("ab", 1, "y", 0.0),
         ("ab", 2, "x", 3 * 1.0),
-    ]
+    ]  # fmt: skip
 
 
 def test_runs_are_kept_with_all_judged_documents() -> None:
     both = pr.fuse(LOG, keep_runs=True)
     assert_frame_equal(both.filter(run="fused"), pr.fuse(LOG))
-    assert both.filter(run="b").rows() == [
-        ("b", 1, "x", 0.5, 1),
-        ("b", 1, "z", 0.2, 0),
-        ("b", 1, "w", None, 2),
-    ]
+    rows_of_b = [("b", 1, "x", 0.5, 1), ("b", 1, "z", 0.2, 0), ("b", 1, "w", None, 2)]
+    assert both.filter(run="b").rows() == rows_of_b
     values = pr.per_query(both, "recall", by="run").filter(query=1)
     # x and w are relevant in query 1, for all runs.
     assert values.select("run", "recall").rows() == [("a", 0.5), ("b", 0.5), ("fused", 0.5)]
@@ -120,16 +110,15 @@ def test_a_document_counts_once_at_its_best_rank() -> None:
         assert_frame_equal(repeated, pr.fuse(LOG, "borda", keep_runs=keep_runs))
 
 
-@pytest.mark.parametrize(
-    ("ties", "docs"), [(None, "zyx"), ("doc_ascending", "xyz"), ("input", "yzx")]
-)
-def test_ties(ties: Any, docs: str) -> None:
+def test_ties() -> None:
     tied = pl.DataFrame({"run": "a", "query": 1, "doc": ["y", "z", "x"], "score": 1})
     log = pl.concat([tied, tied.with_columns(run=pl.lit("b"))])
-    for frame in (log, log.lazy().set_sorted("query")):
-        table = pr.fuse(frame, ties=ties).lazy().collect()
-        ranks = dict(table.select("doc", 2 / pl.col("score") - 60).rows())
-        assert ranks == pytest.approx({doc: rank for rank, doc in enumerate(docs, 1)})
+    given: dict[Any, str] = {None: "zyx", "doc_ascending": "xyz", "input": "yzx"}
+    for ties, docs in given.items():
+        for frame in (log, log.lazy().set_sorted("query")):
+            table = pr.fuse(frame, ties=ties).lazy().collect()
+            ranks = dict(table.select("doc", 2 / pl.col("score") - 60).rows())
+            assert ranks == pytest.approx({doc: rank for rank, doc in enumerate(docs, 1)})
 
 
 @pytest.mark.parametrize("method", ["rrf", "isr", "borda", "arithmetic_mean", "geometric_mean"])
@@ -222,48 +211,38 @@ def test_streams_of_other_engines() -> None:
     assert_frame_equal(pr.fuse(reader), pr.fuse(log))
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("condorcet", "`method` must be one of 'rrf'"),
-        ("rrf(k=-1)", "`method`: `k` must be a number of 0 or more; found -1"),
-        ("sum(k=60)", "`k` is for `method` 'rrf'; found `method` 'sum'"),
-        ("gmnz", "`method` 'gmnz' needs `gamma`"),
-        ("rrf(phi=0.5)", "`phi` is for `method` 'rbc'"),
-        ("rbc(phi=1)", "`phi` must be a number between 0 and 1"),
-        ("wmnz", "`method`: 'wmnz' needs `weights`"),
-        ("min(weights={'a': 1, 'b': 1})", "`method` 'min' has no weights"),
-        ("rrf(weights={'a': 1, 'b': -1})", "0 or more; found -1 for the run 'b'"),
-        ("rrf(weights={'a': 1, 'b': 1e999})", "0 or more; found inf for the run 'b'"),
-        ("rrf(weights={'a': 0, 'b': 0})", "must not all be 0"),
-        ("rrf(weights=[1, 2])", "`weights` must be a mapping"),
-        ("rrf(normalize='min_max')", "`normalize` is for a `method` that reads scores"),
-        ("rrf(missing='zero')", "`missing` is for a `method` that reads scores"),
-        ("sum(normalize='borda', missing='zero')", "`normalize` other than 'borda'"),
-        ("sum(normalise='max')", "has no parameter `normalise`. Did you mean `normalize`"),
-        ("rrf(60)", r"invalid parameters in 'rrf\(60\)'; write them like .rrf\(k=60\)"),
-        ("rrf(k=1, k=2)", "`k` is given twice"),
-        ("rrf@10", "invalid text 'rrf@10'; write it like"),
-        ("", "invalid text ''"),
-        (60, "`method` must be a text, such as .*or a pr.Fusion; found 60"),
-    ],
-)
-def test_invalid_methods(method: Any, message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.fuse(LOG.lazy(), method)
+MISUSES: list[tuple[dict[str, Any], str]] = [
+    ({"method": "condorcet"}, "`method` must be one of 'rrf'"),
+    ({"method": "rrf(k=-1)"}, "`method`: `k` must be a number of 0 or more; found -1"),
+    ({"method": "sum(k=60)"}, "`k` is for `method` 'rrf'; found `method` 'sum'"),
+    ({"method": "gmnz"}, "`method` 'gmnz' needs `gamma`"),
+    ({"method": "rrf(phi=0.5)"}, "`phi` is for `method` 'rbc'"),
+    ({"method": "rbc(phi=1)"}, "`phi` must be a number between 0 and 1"),
+    ({"method": "wmnz"}, "`method`: 'wmnz' needs `weights`"),
+    ({"method": "min(weights={'a': 1, 'b': 1})"}, "`method` 'min' has no weights"),
+    ({"method": "rrf(weights={'a': 1, 'b': -1})"}, "0 or more; found -1 for the run 'b'"),
+    ({"method": "rrf(weights={'a': 1, 'b': 1e999})"}, "0 or more; found inf for the run 'b'"),
+    ({"method": "rrf(weights={'a': 0, 'b': 0})"}, "must not all be 0"),
+    ({"method": "rrf(weights=[1, 2])"}, "`weights` must be a mapping"),
+    ({"method": "rrf(normalize='min_max')"}, "`normalize` is for a `method` that reads scores"),
+    ({"method": "rrf(missing='zero')"}, "`missing` is for a `method` that reads scores"),
+    ({"method": "sum(normalize='borda', missing='zero')"}, "`normalize` other than 'borda'"),
+    ({"method": "sum(normalise='max')"}, "no parameter `normalise`. Did you mean `normalize`"),
+    ({"method": "rrf(60)"}, r"invalid parameters in 'rrf\(60\)'; write them like .rrf\(k=60\)"),
+    ({"method": "rrf(k=1, k=2)"}, "`k` is given twice"),
+    ({"method": "rrf@10"}, "invalid text 'rrf@10'; write it like"),
+    ({"method": ""}, "invalid text ''"),
+    ({"method": 60}, "`method` must be a text, such as .*or a pr.Fusion; found 60"),
+    ({"ties": "best"}, "`ties` must be one of None, 'doc'"),
+    ({"run": "query"}, "used for both `run` and `query`"),
+    ({"score": "label"}, "used for both `score` and `label`"),
+]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"ties": "best"}, "`ties` must be one of None, 'doc'"),
-        ({"run": "query"}, "used for both `run` and `query`"),
-        ({"score": "label"}, "used for both `score` and `label`"),
-    ],
-)
-def test_invalid_parameters(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.fuse(LOG.lazy(), **options)
+def test_invalid_parameters() -> None:
+    for options, message in MISUSES:
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.fuse(LOG.lazy(), **options)
 
 
 def test_the_text_of_a_method() -> None:
@@ -282,50 +261,35 @@ X = pl.col("doc") == "x"
 OTHER_LABEL = pl.when(X & (pl.col("run") == "b")).then(7).otherwise("label")
 
 
-@pytest.mark.parametrize(
-    ("log", "options", "message"),
-    [
-        (
-            LOG,
-            {"method": "rrf(weights={'a': 1})"},
-            "3 of 6 rows: column 'run' .`run`. has runs without a weight",
-        ),
-        (
-            LOG,
-            {"method": "rrf(weights={'a': 1, 'b': 1, 'bb': 1})"},
-            "run 'bb' .*not found.*Did you mean 'b'",
-        ),
-        (LOG.filter(run="a"), {}, "has only the run 'a'; pass the rankings of several runs"),
-        (LOG.clear(), {}, "has no runs"),
-        (LOG.with_columns(run=pl.when(~X).then("run")), {}, "3 of 6 rows: column 'run' .* nulls"),
-        (
-            LOG.with_columns(score=pl.when(X).then(float("nan")).otherwise("score")),
-            {},
-            "3 of 6 rows: column 'score' .* NaN or infinite",
-        ),
-        (
-            LOG.with_columns(label=OTHER_LABEL),
-            {},
-            r"1 document: column 'label' .*e.g. {'query': 1, 'doc': 'x', 'label': \[1, 7\]}",
-        ),
-        (LOG, {"keep_runs": True, "name": "b"}, "has a run 'b'; choose another `name`"),
-        (
-            LOG.with_columns(pl.col("score") - 3),
-            {"method": "sum(normalize='max')"},
-            "highest scores of 0 or less, by which `normalize` 'max' would divide",
-        ),
-    ],
-)
-def test_invalid_rows(log: pl.DataFrame, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(pr.errors.DataError, match=message):
-        pr.fuse(log, **options)
-    with pytest.raises(pr.errors.DataError):
-        pr.fuse(log.lazy(), **options).collect()
+INVALID: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
+    (LOG, {"method": "rrf(weights={'a': 1})"},
+     "3 of 6 rows: column 'run' .`run`. has runs without a weight"),
+    (LOG, {"method": "rrf(weights={'a': 1, 'b': 1, 'bb': 1})"},
+     "run 'bb' .*not found.*Did you mean 'b'"),
+    (LOG.filter(run="a"), {}, "has only the run 'a'; pass the rankings of several runs"),
+    (LOG.clear(), {}, "has no runs"),
+    (LOG.with_columns(run=pl.when(~X).then("run")), {}, "3 of 6 rows: column 'run' .* nulls"),
+    (LOG.with_columns(score=pl.when(X).then(float("nan")).otherwise("score")), {},
+     "3 of 6 rows: column 'score' .* NaN or infinite"),
+    (LOG.with_columns(label=OTHER_LABEL), {},
+     r"1 document: column 'label' .*e.g. {'query': 1, 'doc': 'x', 'label': \[1, 7\]}"),
+    (LOG, {"keep_runs": True, "name": "b"}, "has a run 'b'; choose another `name`"),
+    (LOG.with_columns(pl.col("score") - 3), {"method": "sum(normalize='max')"},
+     "highest scores of 0 or less, by which `normalize` 'max' would divide"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_the_first_rows_are_checked_too(engine: Any) -> None:
+def test_invalid_rows() -> None:
+    for log, options, message in INVALID:
+        with pytest.raises(pr.errors.DataError, match=message):
+            pr.fuse(log, **options)
+        with pytest.raises(pr.errors.DataError):
+            pr.fuse(log.lazy(), **options).collect()
+
+
+def test_the_first_rows_are_checked_too() -> None:
     runs = pr.datasets.search_log(3, 5, runs=["a", "b"])
     fused = pr.fuse(runs, "rrf(weights={'a': 1, 'b': 1, 'c': 1})")
-    with pytest.raises(pr.errors.DataError, match="run 'c'"):
-        fused.head(1).collect(engine=engine)
+    for engine in ("in-memory", "streaming"):
+        with pytest.raises(pr.errors.DataError, match="run 'c'"):
+            fused.head(1).collect(engine=engine)

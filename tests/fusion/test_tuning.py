@@ -16,16 +16,10 @@ from polars_rank.fusion.methods import read_fusion
 from strategies import shuffled
 
 #: In query 1, run a has the relevant document first and run b second; in query 2, vice versa.
-PAIR = pl.DataFrame(
-    [
-        *(("a", q, d, s) for q in (1, 3) for d, s in (("x", 2.0), ("y", 1.0))),
-        *(("b", q, d, s) for q in (1, 3) for d, s in (("y", 2.0), ("x", 1.0))),
-        *(("a", q, d, s) for q in (2,) for d, s in (("y", 2.0), ("x", 1.0))),
-        *(("b", q, d, s) for q in (2,) for d, s in (("x", 2.0), ("y", 1.0))),
-    ],
-    {"run": pl.String, "query": pl.Int64, "doc": pl.String, "score": pl.Float64},
-    orient="row",
-).with_columns(label=pl.col("doc").eq("x").cast(pl.Int64))
+PAIR = pl.DataFrame({
+    "run": [*"aabb"] * 3, "query": [q for q in (1, 2, 3) for _ in range(4)],
+    "doc": [*"xyyx", *"yxxy", *"xyyx"], "score": [2.0, 1.0] * 6,
+}).with_columns(label=pl.col("doc").eq("x").cast(pl.Int64))  # fmt: skip
 
 
 few_queries = pytest.mark.filterwarnings("ignore:fewer than 30 queries")
@@ -82,18 +76,17 @@ def folds_of(queries: Iterable[int], count: int) -> dict[int, int]:
     return {query: place % count for place, query in enumerate(ordered)}
 
 
-@pytest.mark.parametrize(("runs", "count"), [("ab", 11), ("abc", 66), ("abcd", 286)])
-def test_the_grid_has_all_weights_that_are_multiples_of_the_step(runs: str, count: int) -> None:
-    frame = pl.DataFrame({"run": [*runs], "query": 1, "doc": "x", "score": 1.0, "label": 1})
-    frame = pl.concat([frame, frame.with_columns(query=2)])
-    curve = pr.tune_fusion(frame, "rr", curve=True)
-    weights = [weights_of(text) for text in curve["method"]]
-    tenths = [tuple(round(10 * weight) for weight in each.values()) for each in weights]
-    assert len({*tenths}) == len(tenths) == count
-    assert {sum(each) for each in tenths} == {10}
-    assert all(tuple(part / 10 for part in parts) == tuple(each.values())
-               for parts, each in zip(tenths, weights, strict=True))  # fmt: skip
-    assert curve["candidate"].to_list() == [*range(count)]
+def test_the_grid_has_all_weights_that_are_multiples_of_the_step() -> None:
+    for runs, count in (("ab", 11), ("abc", 66)):
+        frame = pl.DataFrame({"run": [*runs], "query": 1, "doc": "x", "score": 1.0, "label": 1})
+        frame = pl.concat([frame, frame.with_columns(query=2)])
+        curve = pr.tune_fusion(frame, "rr", curve=True)
+        weights = [tuple(weights_of(text).values()) for text in curve["method"]]
+        tenths = [tuple(round(10 * weight) for weight in each) for each in weights]
+        assert len({*tenths}) == len(tenths) == count
+        assert {sum(each) for each in tenths} == {10}
+        assert weights == [tuple(part / 10 for part in parts) for parts in tenths]
+        assert curve["candidate"].to_list() == [*range(count)]
 
 
 def test_by_hand() -> None:
@@ -115,25 +108,23 @@ def test_by_hand() -> None:
     assert table["queries"].to_list() == [3] * 4
 
 
+CANDIDATES = [
+    "rrf(k=0)", "mnz(normalize='min_max', missing='lowest')",
+    pr.Fusion("weighted_sum", weights={"a": 1, "b": 2, "c": 0.5}),
+    "rrf(weights={'a': 0, 'b': 1, 'c': 2})",
+]  # fmt: skip
+NORMALIZED = [f"sum(normalize='{each}')" for each in ("min_max", "sum", "zscore", "rank", "borda")]
+
+
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
-        ("ndcg@3", {"step": 0.25}),
-        (
-            "ndcg@3",
-            {
-                "candidates": [
-                    "rrf(k=0)",
-                    "mnz(normalize='min_max', missing='lowest')",
-                    pr.Fusion("weighted_sum", weights={"a": 1, "b": 2, "c": 0.5}),
-                    "rrf(weights={'a': 0, 'b': 1, 'c': 2})",
-                ]
-            },
-        ),
+        ("ndcg@3", {"step": 0.25}), ("ndcg@3", {"candidates": CANDIDATES}),
+        ("ndcg@3", {"candidates": NORMALIZED}),
         ("ndcg@3", {"candidates": ["rrf(k=0)", "mnz", "weighted_sum"], "step": 0.5}),
         ("max_share(category='label')@3", {"candidates": "borda", "step": 0.5}),
     ],
-)
+)  # fmt: skip
 def test_choices_and_held_out_values_against_python(metric: str, options: Any) -> None:
     frame = log(1)
     table = pr.tune_fusion(frame, metric, folds=4, **options)
@@ -160,7 +151,7 @@ def test_choices_and_held_out_values_against_python(metric: str, options: Any) -
     assert means[winner] == pytest.approx(min(means) if lower else max(means))
 
 
-@pytest.mark.parametrize(("cluster", "folds"), [(None, 5), (None, 2), ("user", 3)])
+@pytest.mark.parametrize(("cluster", "folds"), [(None, 5), ("user", 3)])
 def test_intervals_account_for_training_queries_in_common(cluster: str | None, folds: int) -> None:
     frame = log(2, queries=150, quality=0.5)
     options: dict[str, Any] = {"step": 0.25, "folds": folds, "cluster": cluster}
@@ -170,27 +161,18 @@ def test_intervals_account_for_training_queries_in_common(cluster: str | None, f
     units = folds_of({*(users.values() if cluster else users)}, folds)
     texts = row(table)["by_fold"]
     values = {text: values_of(frame, text) for text in texts}
-    held_out = pl.DataFrame(
-        [
-            ("tuned", query, user, values[texts[units[user if cluster else query]]][query])
-            for query, user in users.items()
-        ],
-        ["run", "query", "user", "ndcg@3"],
-        orient="row",
-    )
+    rows = [
+        ("tuned", query, user, values[texts[units[user if cluster else query]]][query])
+        for query, user in users.items()
+    ]
+    held_out = pl.DataFrame(rows, ["run", "query", "user", "ndcg@3"], orient="row")
     best = max("abc", key=lambda name: row(table, name)["mean"])
     single = pr.per_query(pr.fuse(frame, keep_runs=True).filter(run=best), "ndcg@3", by="run")
+    single = single.join(held_out.select("query", "user"), on="query").select(held_out.columns)
+    both, given = pl.concat([held_out, single]), {"baseline": best, "correction": False}
     with warnings.catch_warnings(action="ignore"):
         of_tuned = pr.summarize(held_out, run="run", cluster=cluster).row(0, named=True)
-        both = pl.concat(
-            [
-                held_out,
-                single.join(held_out.select("query", "user"), on="query").select(held_out.columns),
-            ]
-        )
-        paired = pr.compare(both, baseline=best, cluster=cluster, correction=False).row(
-            0, named=True
-        )
+        paired = pr.compare(both, cluster=cluster, **given).row(0, named=True)
     # The variance of independent values times 1 + (folds - 1) / folds.
     factor = math.sqrt(1 + (folds - 1) / folds)
     assert row(table)["mean"] == pytest.approx(of_tuned["mean"])
@@ -202,28 +184,6 @@ def test_intervals_account_for_training_queries_in_common(cluster: str | None, f
         assert difference == pytest.approx(factor * error)
     assert row(table)["difference"] == pytest.approx(paired["difference"])
     assert row(table)["p_value"] > paired["p_value"]
-
-
-def test_candidates_that_differ_in_normalization() -> None:
-    frame = log(1).with_columns(pl.col("score") * pl.col("query") + 1)
-    normalizations: list[Any] = [None, "min_max", "max", "sum", "zscore", "rank", "borda"]
-    frame = frame.with_columns(pl.col("score") - pl.col("score").min() + 1)
-    candidates = [pr.Fusion("sum", normalize=each) for each in normalizations]
-    curve = pr.tune_fusion(frame, "ndcg@3", candidates, curve=True)
-    expected = [sum(values_of(frame, str(each)).values()) / 30 for each in candidates]
-    assert len({*expected}) > 3
-    assert curve["mean"].to_list() == pytest.approx(expected)
-    chosen = pr.tune_fusion(frame, "ndcg@3", candidates)["method"][0]
-    assert expected[[*map(str, candidates)].index(chosen)] == max(expected)
-
-
-def test_weights_of_which_one_dominates() -> None:
-    frame = log(2)
-    weights = [{"a": 1, "b": 0, "c": 0}, {"a": 1e9, "b": 1e-9, "c": 1e-9}]
-    candidates = [pr.Fusion(weights=each) for each in weights]
-    curve = pr.tune_fusion(frame, "rr", candidates, curve=True)
-    expected = [values_of(frame, text, "rr") for text in curve["method"]]
-    assert curve["mean"].to_list() == pytest.approx([sum(v.values()) / 30 for v in expected])
 
 
 def test_one_query_in_each_fold() -> None:
@@ -347,10 +307,8 @@ def test_unjudged_documents() -> None:
     frame = log(8)
     table = pr.tune_fusion(frame, "ndcg@3", step=0.5)
     winner = pr.fuse(frame, row(table)["method"], name="tuned")
-    for procedure, documents in {
-        "tuned": winner,
-        "a": pr.fuse(frame, keep_runs=True).filter(run="a"),
-    }.items():
+    run = pr.fuse(frame, keep_runs=True).filter(run="a")
+    for procedure, documents in (("tuned", winner), ("a", run)):
         ranked = pr.rank(documents)
         count = ranked.filter(pl.col("label").is_null(), pl.col("rank") <= 3).height
         assert row(table, procedure)["unjudged"] == count > 0
@@ -383,13 +341,11 @@ def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
     above, too_high = 0.0, 0.0
     for seed in range(6):
         frame = log(seed, queries=24, quality=-0.1)
-        table = pr.tune_fusion(frame, "ndcg@3", step=0.25)
-        runs = table.filter(pl.col("procedure").is_in(["a", "b", "c"]))
-        fixed = pr.tune_fusion(frame, "ndcg@3", step=0.25, curve=True)["mean"]
-        above += row(table)["mean"] - fixed.mean()
+        tuned = pr.tune_fusion(frame, "ndcg@3", step=0.5)
+        fixed = pr.tune_fusion(frame, "ndcg@3", step=0.5, curve=True)["mean"]
+        above += row(tuned)["mean"] - fixed.mean()
         too_high += fixed.max() - fixed.mean()
-        assert runs.height == 3
-    assert above / 6 < 0.3 * too_high / 6
+    assert above < 0.3 * too_high
 
 
 @few_queries
@@ -459,23 +415,18 @@ INVALID_LOGS: dict[str, Any] = {
     "only 2 queries": lambda f: f.filter(pl.col("query") < 2),
     "has a run 'tuned'": lambda f: f.with_columns(pl.col("run").replace("a", "tuned")),
     "different labels": lambda f: f.with_columns(label=pl.int_range(pl.len()) % 3),
+    "no weight for the run 'c'": lambda _: log(1),
+    "run 'b' .* not found": lambda f: f.with_columns(pl.col("run").replace("b", "c")),
 }
+WEIGHTED = [pr.Fusion(weights={"a": 1, "b": 1})]
 
 
 def test_invalid_logs() -> None:
     for message, invalid in INVALID_LOGS.items():
-        frame = invalid(log(1))
+        frame = invalid(log(1, runs="ab"))
+        candidates: Any = {"candidates": WEIGHTED} if "'c'" in message or "'b'" in message else {}
         for table in (frame, frame.lazy()):
             with pytest.raises(pr.errors.DataError, match=message):
-                pr.tune_fusion(table, "rr").lazy().collect()
-
-
-def test_weights_of_candidates_name_all_runs() -> None:
-    for weights, message in (
-        ({"a": 1, "b": 1}, "no weight for the run 'c'"),
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "run 'd' .* not found"),
-    ):
-        with pytest.raises(pr.errors.DataError, match=message):
-            pr.tune_fusion(log(1), "rr", [pr.Fusion(weights=weights)])
+                pr.tune_fusion(table, "rr", **candidates).lazy().collect()
     with pytest.raises(pr.errors.SchemaError, match="label"):
         pr.tune_fusion(log(1).drop("label"), "rr")

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from datetime import date, datetime, timezone
-from math import log2, sqrt
+from math import log2
 from statistics import mean
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -269,42 +269,22 @@ class TestValues:
 
     def test_better_is_green_and_worse_is_red(self, lists: pl.DataFrame) -> None:
         two = lists.filter(pl.col("run") != "mixed")
-        for column, metric, colors, direction in (
-            ("rr", "rr", [run_styles.HIGHER, run_styles.LOWER], ""),
-            (
-                "fall_out@2",
-                "fall_out@2",
-                [run_styles.LOWER, run_styles.HIGHER],
-                " (lower is better)",
-            ),
-            (
-                "x",
-                pr.fall_out(2).alias("x"),
-                [run_styles.LOWER, run_styles.HIGHER],
-                " (lower is better)",
-            ),
-            ("x", "x", [run_styles.HIGHER, run_styles.LOWER], " (higher is better)"),
-        ):
-            named = two.rename({"rr": column})
-            chart = pr.plot.differences(named, metric, baseline="bm25")
+        colors = [run_styles.HIGHER, run_styles.LOWER]
+        for column, metric, direction in (
+            ("rr", "rr", ""), ("fall_out@2", "fall_out@2", " (lower is better)"),
+            ("x", pr.fall_out(2).alias("x"), " (lower is better)"),
+            ("x", "x", " (higher is better)"),
+        ):  # fmt: skip
+            chart = pr.plot.differences(two.rename({"rr": column}), metric, baseline="bm25")
             assert f"{direction}: neural vs. bm25" in title(chart)
             areas = [each for each in spec_of(chart)["layer"] if each["mark"]["type"] == "area"]
-            assert [each["encoding"]["color"]["value"] for each in areas] == colors
+            expected = colors[::-1] if "lower" in direction else colors
+            assert [each["encoding"]["color"]["value"] for each in areas] == expected
 
     def test_cutoffs_end_with_the_longest_ranking(self, log: pl.DataFrame) -> None:
         rank = pl.col("score").rank("ordinal", descending=True).over("run", "query")
         short = log.filter((rank <= 4) | pl.col("score").is_null())
         assert rows_of(pr.plot.at_k(short), "run", "x")["x"].max() == 4
-
-    def test_three_runs_have_no_fills(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
-        for runs_of_chart, expected in ((["bm25", "neural"], 1), (["bm25", "mixed", "neural"], 0)):
-            some = pl.col("run").is_in(runs_of_chart)
-            for chart in (
-                pr.plot.at_k(log.filter(some), ks=[1, 5]),
-                pr.plot.distribution(lists.filter(some), "rr"),
-            ):
-                marks = [layer["mark"]["type"] for layer in spec_of(chart)["layer"]]
-                assert marks.count("area") == expected
 
     def test_forest_plots_have_the_tables_rows(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists)
@@ -347,10 +327,6 @@ class TestValues:
         few = pr.plot.slices(of_metric, n=2)
         assert set(rows_of(few, "label")["label"]) == {"overall", *largest}
         assert "2 of 6 slices" in subtitle(few)
-        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
-            pr.plot.slices(table)
-        with pytest.raises(pr.errors.ArgumentError, match="`n` must be at most 59; found 60"):
-            pr.plot.slices(table, "rr", n=60)
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_slices_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
@@ -380,8 +356,6 @@ class TestValues:
             (name, *row) for name, row in zip(names, table.select(fields).rows(), strict=True)
         ]
         assert title(chart) == "Difference in MRR, with confidence intervals"
-        with pytest.raises(pr.errors.DataError, match="run 'x' .`baseline`. not found.*'bm25'"):
-            pr.plot.intervals(table, baseline="x")
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_tables_from_text_files_have_the_types_of_results(self, lists: pl.DataFrame) -> None:
@@ -397,16 +371,12 @@ class TestValues:
 
     def test_leaderboards_have_the_rows_of_the_table(self) -> None:
         noise = [0.1, -0.1, -0.1, 0.1] * 10
-        values = pl.concat(
-            pl.DataFrame(
-                {
-                    "run": run,
-                    "query": range(40),
-                    "rr": [rr + each for each in noise[n:] + noise[:n]],
-                }
-            )
+        rows = [
+            (run, query, rr + each)
             for n, (run, rr) in enumerate([("b", 0.3), ("best", 0.5), ("a", 0.52)])
-        )
+            for query, each in enumerate(noise[n:] + noise[:n])
+        ]
+        values = pl.DataFrame(rows, ["run", "query", "rr"], orient="row")
         board = pr.leaderboard(values)
         fields = ("run", "mean", "low", "high", "rank", "rank_low", "rank_high", "best")
         for kind in ("means", "ranks"):
@@ -423,13 +393,6 @@ class TestValues:
         ):  # fmt: skip
             board = pr.leaderboard(values.rename({"rr": name}), metric)
             assert f"Mean {name} ({words} is better), with" in title(pr.plot.leaderboard(board))
-        two = board.with_columns(metric=pl.lit("ap")).vstack(board)
-        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
-            pr.plot.leaderboard(two)
-        with pytest.raises(pr.errors.ArgumentError, match="63 rows, more than 60"):
-            pr.plot.leaderboard(pl.concat([board] * 21))
-        with pytest.raises(pr.errors.DataError, match="all values of ranks are null"):
-            pr.plot.leaderboard(board.with_columns(rank_low=None), kind="ranks")
 
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
@@ -452,21 +415,17 @@ class TestValues:
 
 
 class TestTimes:
-    @pytest.mark.parametrize(
-        ("times", "kind"),
-        [
-            ([date(2026, 1, 1), date(2026, 1, 2)], "temporal"),
-            ([datetime(2026, 1, 1, 5, tzinfo=timezone.utc), datetime(2026, 1, 1, 9, tzinfo=timezone.utc)], "temporal"),
+    def test_kinds_of_time(self) -> None:
+        hours = [datetime(2026, 1, 1, hour, tzinfo=timezone.utc) for hour in (5, 9)]
+        for times, kind in (
+            ([date(2026, 1, 1), date(2026, 1, 2)], "temporal"), (hours, "temporal"),
             (["2026-01-01", "2026-01-02"], "temporal"),
-            ([1, 2], "quantitative"),
-            (["first", "second"], "ordinal"),
-        ],
-    )  # fmt: skip
-    def test_kinds_of_time(self, times: list, kind: str) -> None:
-        table = pl.DataFrame({"when": times, "queries": 3, "rr": [0.1, 0.2]})
-        chart = pr.plot.over_time(table, time="when")
-        assert chart.to_dict()["layer"][0]["encoding"]["x"]["type"] == kind
-        svg(chart)
+            ([1, 2], "quantitative"), (["first", "second"], "ordinal"),
+        ):  # fmt: skip
+            table = pl.DataFrame({"when": times, "queries": 3, "rr": [0.1, 0.2]})
+            chart = pr.plot.over_time(table, time="when")
+            assert chart.to_dict()["layer"][0]["encoding"]["x"]["type"] == kind
+            svg(chart)
 
     def test_sequence_and_one_day(self, lists: pl.DataFrame) -> None:
         table = pr.summarize(lists, "rr", repeated=True).with_columns(day=1)
@@ -474,14 +433,6 @@ class TestTimes:
         assert rows_of(spec, "low")["low"].null_count() == 0
         svg(spec)  # a rule where a band would have no width
         assert spec["layer"][0]["mark"]["type"] == "rule"
-
-    @pytest.mark.filterwarnings("ignore:all values are equal")
-    def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
-        table = pr.summarize(lists, "rr", by="country").with_columns(day=1)
-        with pytest.raises(
-            pr.errors.ArgumentError, match=r"several rows for one value of 'day'.*\['country'\]"
-        ):
-            pr.plot.over_time(table)
 
 
 class TestLimits:
@@ -508,21 +459,6 @@ class TestLimits:
         assert result.filter(y=1.0)["x"].to_list() == [31_234]
         assert (result["x"].min(), result["x"].max()) == (0, 49_999)
 
-    def test_more_than_fits_is_an_error_that_says_what_to_do(self, log: pl.DataFrame) -> None:
-        wide = pl.DataFrame({"k": range(1, 5000), "queries": 1, "ndcg": 0.5})
-        with pytest.raises(pr.errors.ArgumentError, match="4,999 points.*use fewer `ks`"):
-            pr.plot.at_k(wide)
-        many = pl.DataFrame({"rr": range(60), "run": range(60)}).cast({"rr": pl.Float64})
-        with pytest.raises(pr.errors.ArgumentError, match="at most 30 runs; found 60"):
-            pr.plot.distribution(many)
-        with pytest.raises(pr.errors.ArgumentError, match="`bins` must be at most"):
-            pr.plot.distribution(many.head(2), bins=5000)
-        table = pl.DataFrame({
-            "group": range(80), "metric": "rr", "queries": 3, "mean": 0.5, "low": 0.4, "high": 0.6,
-        })  # fmt: skip
-        with pytest.raises(pr.errors.ArgumentError, match="80 rows, more than 60"):
-            pr.plot.intervals(table)
-
 
 class TestColors:
     def test_a_run_has_one_colour_dash_and_shape_in_every_chart(self, specs: dict) -> None:
@@ -541,14 +477,10 @@ class TestColors:
     def test_the_baseline_is_first_and_grey_the_others_sorted(self, log: pl.DataFrame) -> None:
         result = scales(pr.plot.at_k(log, ks=[1, 2], baseline="neural"))
         assert [*result.items()] == [
-            ("neural", run_styles.NEUTRAL), ("bm25", run_styles.PALETTE[0]), ("mixed", run_styles.PALETTE[1]),
+            ("neural", run_styles.NEUTRAL), ("bm25", run_styles.PALETTE[0]),
+            ("mixed", run_styles.PALETTE[1]),
         ]  # fmt: skip
         assert run_styles.run_colors(["mixed", "neural", "bm25"], "neural") == result
-
-    def test_dark_pages_have_brighter_colours(self) -> None:
-        bright = [*run_styles.BRIGHTER.values()]
-        for color in bright:
-            assert (luminance(color) + 0.05) / (luminance("#16191d") + 0.05) >= 6
 
     def test_chosen_colours(self, log: pl.DataFrame) -> None:
         chosen = {"mixed": "#123456", "not there": "red"}
@@ -556,77 +488,11 @@ class TestColors:
         assert result == {
             "bm25": run_styles.PALETTE[0], "mixed": "#123456", "neural": run_styles.PALETTE[2]
         }  # fmt: skip
-        with pytest.raises(pr.errors.ArgumentError, match="`colors` must be a mapping"):
-            pr.plot.at_k(log, colors=["red"])
-        with pytest.raises(pr.errors.ArgumentError, match="`colors` must have a color"):
-            pr.plot.at_k(log, colors={"bm25": 3})
 
     def test_colours_with_dashes_and_shapes_tell_thirty_runs_apart(self) -> None:
         result = run_styles.Runs.of([f"{number:02}" for number in range(30)])
         colors, dashes = result.styles["color"], map(str, result.styles["strokeDash"])
         assert len(set(zip(colors, dashes, strict=True))) == 30
-
-    def test_colours_differ_for_those_who_see_two(self) -> None:
-        # Viénot, Brettel & Mollon, 1999, of linear RGB; without one kind of cones.
-        protan = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
-        deutan = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
-        plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        for seen in (plain, protan, deutan):
-            for palette in (
-                run_styles.PALETTE,
-                [run_styles.BRIGHTER[color] for color in run_styles.PALETTE],
-            ):
-                colors = [lab(color, seen) for color in palette]
-                for index, one in enumerate(colors):
-                    assert all(distance(one, other) > 10 for other in colors[:index])
-            for pair in (
-                [run_styles.HIGHER, run_styles.LOWER],
-                [run_styles.BRIGHTER[run_styles.HIGHER], run_styles.BRIGHTER[run_styles.LOWER]],
-            ):
-                assert distance(*(lab(color, seen) for color in pair)) > 20
-
-    def test_no_run_has_the_colors_of_better_and_worse(self) -> None:
-        plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        for change in (run_styles.HIGHER, run_styles.LOWER):
-            for color in run_styles.PALETTE:
-                assert distance(lab(color, plain), lab(change, plain)) > 40
-                bright = lab(run_styles.BRIGHTER[color], plain)
-                assert distance(bright, lab(run_styles.BRIGHTER[change], plain)) > 35
-
-    def test_lines_stand_out_from_light_and_dark_pages(self) -> None:
-        for color in (*run_styles.PALETTE[:4], run_styles.NEUTRAL):
-            for page in ("#ffffff", "#16191d"):
-                a, b = sorted([luminance(color), luminance(page)])
-                assert (b + 0.05) / (a + 0.05) >= 3
-
-    def test_text_of_the_style_is_readable(self) -> None:
-        style = drawing.config()
-        for color in (style["axis"]["labelColor"], style["title"]["color"]):
-            assert 1.05 / (luminance(color) + 0.05) >= 4.5
-
-
-def linear(color: str) -> list[float]:
-    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    return [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-
-
-def luminance(color: str) -> float:
-    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(color), strict=True))
-
-
-def distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    return sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
-
-
-def lab(color: str, seen: list[list[float]]) -> tuple[float, float, float]:
-    rgb = [sum(a * b for a, b in zip(row, linear(color), strict=True)) for row in seen]
-    xyz_of = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    white = (0.9505, 1.0, 1.089)
-    x, y, z = (
-        max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True)) / w) ** (1 / 3)
-        for row, w in zip(xyz_of, white, strict=True)
-    )
-    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
 class TestNames:
@@ -647,7 +513,7 @@ class TestNames:
             spec = spec_of(chart)
             assert size(spec) > 0
             assert title(spec).split()[0] in svg(spec)
-            # A page has the specification as it is: `test_no_text_of_data_ends_the_script_of_a_page`.
+            # A page has the specification as it is: see the next test.
             assert "</script><b>" not in json.dumps(spec, ensure_ascii=False), name
             fields = {field for rows in datasets(spec) for row in rows for field in row}
             assert fields <= {
@@ -696,18 +562,20 @@ class TestNames:
         lists = pl.DataFrame({"run": ["null", None], "rr": [0.5, 1.0]})
         assert [*scales(pr.plot.distribution(lists))] == ["null", "(null)"]
 
-    @pytest.mark.parametrize("dtype", [pl.Int8, pl.Categorical, pl.Float64, pl.Boolean])
-    def test_runs_of_any_type(self, dtype: pl.DataType) -> None:
-        values = {pl.Boolean: [False, True], pl.Categorical: ["a", "b"]}.get(dtype, [2, 10])
-        lists = pl.DataFrame({
-            "run": [values[0]] * 3 + [values[1]] * 3, "query": [1, 2, 3] * 2, "rr": [0.5, 1.0, 0.2] * 2
-        }).cast({"run": dtype})  # fmt: skip
-        base = lists["run"][0]
-        chart = pr.plot.distribution(lists, baseline=base)
-        assert [*scales(chart).values()] == [run_styles.NEUTRAL, run_styles.PALETTE[0]]
-        assert size(pr.plot.differences(lists, baseline=base)) > 0
-        assert scales(pr.plot.distribution(lists, colors={base: "red"})).popitem()
-        assert "red" in scales(pr.plot.distribution(lists, colors={base: "red"})).values()
+    def test_runs_of_any_type(self) -> None:
+        for dtype, values in (
+            (pl.Int8, [2, 10]), (pl.Float64, [2, 10]), (pl.Categorical, ["a", "b"]),
+            (pl.Boolean, [False, True]),
+        ):  # fmt: skip
+            lists = pl.DataFrame({
+                "run": [values[0]] * 3 + [values[1]] * 3, "query": [1, 2, 3] * 2,
+                "rr": [0.5, 1.0, 0.2] * 2,
+            }).cast({"run": dtype})  # fmt: skip
+            base = lists["run"][0]
+            styles = scales(pr.plot.distribution(lists, baseline=base))
+            assert [*styles.values()] == [run_styles.NEUTRAL, run_styles.PALETTE[0]]
+            assert size(pr.plot.differences(lists, baseline=base)) > 0
+            assert "red" in scales(pr.plot.distribution(lists, colors={base: "red"})).values()
 
 
 class TestDegenerate:
@@ -733,70 +601,71 @@ class TestDegenerate:
         hit = lists.select("run", hit=pl.col("rr") == 1)
         assert size(pr.plot.distribution(hit, "hit")) > 0
 
-    def test_nothing_to_draw_is_an_error(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
-        rr = lists.select("run", "query", "rr")
-        null = rr.with_columns(rr=pl.lit(None, dtype=pl.Float64))
-        nothing = pytest.raises(pr.errors.DataError, match="nothing to draw")
-        with nothing:
-            pr.plot.at_k(log.clear())
-        with nothing:
-            pr.plot.pr_curve(log.with_columns(label=0))
-        with nothing:
-            pr.plot.distribution(rr.clear())
-        with nothing:
-            pr.plot.distribution(null.rename({"rr": "other"}))
-        with pytest.raises(pr.errors.DataError, match="run 'BM25' .`baseline`. not found"):
-            pr.plot.differences(rr, baseline="BM25")
-        with nothing:
-            pr.plot.intervals(pr.summarize(rr).clear())
-        with nothing:
-            pr.plot.over_time(pr.summarize(rr).clear(), time="run", run=None)
-        with nothing:
-            pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
-        with nothing:
-            pr.plot.distribution(null)
-
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_errors(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        plot, summary, base = pr.plot, pr.summarize(lists), {"baseline": "bm25"}
         rr = lists.select("run", "query", "rr")
-        with pytest.raises(
-            pr.errors.DataError, match="run 'x' .`baseline`. not found; available: 'bm25'"
-        ):
-            pr.plot.at_k(log, baseline="x")
-        with pytest.raises(pr.errors.DataError, match="run 'x' .*not found"):
-            pr.plot.intervals(pr.summarize(rr), baseline="x")
-        with pytest.raises(pr.errors.ArgumentError, match="the table has no column of runs"):
-            pr.plot.distribution(rr, run=None, baseline="bm25")
-        with pytest.raises(pr.errors.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
-            pr.plot.distribution(lists)
-        with pytest.raises(pr.errors.ArgumentError, match="without a cutoff"):
-            pr.plot.at_k(log, "ndcg@10")
-        with pytest.raises(pr.errors.ArgumentError, match="charts do not support `by`"):
-            pr.plot.at_k(log, by="country")
-        with pytest.raises(pr.errors.ArgumentError, match="`ties` applies to a log"):
-            pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
-        with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
-            pr.plot.distribution(log)
-        with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
-            pr.plot.distribution(log, "ap")
-        with pytest.raises(pr.errors.SchemaError, match="'ap' .`metric`. not found"):
-            pr.plot.distribution(rr, "ap")
-        with pytest.raises(pr.errors.SchemaError, match="column 'metric' .`table`. not found"):
-            pr.plot.intervals(rr)
-        with pytest.raises(pr.errors.SchemaError, match="column 'slice' .`table`. not found"):
-            pr.plot.slices(pr.compare(rr, baseline="bm25"))
-        with pytest.raises(pr.errors.SchemaError, match="column 'runs' .`run`. not found"):
-            pr.plot.distribution(rr, run="runs")
-        with pytest.raises(pr.errors.DataError, match="duplicate rankings.*160 rows"):
-            pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
-        with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
-            pr.plot.distribution(rr.with_columns(rr=float("nan")))
-        with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
-            pr.plot.distribution(rr, kind="pie")
-        with pytest.raises(
-            pr.errors.ArgumentError, match="metric 'ap' .`metrics`. not found; available"
-        ):
-            pr.plot.intervals(pr.summarize(rr), metrics="ap")
+        null = rr.with_columns(rr=pl.lit(None, dtype=pl.Float64))
+        nan = rr.with_columns(rr=float("nan"))
+        many = pl.DataFrame({"rr": range(60), "run": range(60)}).cast({"rr": pl.Float64})
+        wide = pl.DataFrame({"k": range(1, 5000), "queries": 1, "ndcg": 0.5})
+        groups = pl.DataFrame({
+            "group": range(80), "metric": "rr", "queries": 3, "mean": 0.5, "low": 0.4, "high": 0.6,
+        })  # fmt: skip
+        bands = pr.diagnostics.tie_bands(log, "rr", by="run")
+        curve = pr.rank_curve(log, "rr", [1], by="run")
+        of_day = pr.summarize(lists, "rr", by="country").with_columns(day=1)
+        sliced = pr.compare(lists, slices="country", **base)
+        board = pr.leaderboard(lists, "rr")
+        two = board.with_columns(metric=pl.lit("ap")).vstack(board)
+        no_ranks = board.with_columns(rank_low=None)
+        argument, data, schema = (
+            pr.errors.ArgumentError, pr.errors.DataError, pr.errors.SchemaError
+        )  # fmt: skip
+        for draw, table, options, error, message in (
+            (plot.at_k, log.clear(), {}, data, "nothing to draw"),
+            (plot.pr_curve, log.with_columns(label=0), {}, data, "nothing to draw"),
+            (plot.distribution, rr.clear(), {}, data, "nothing to draw"),
+            (plot.distribution, null, {}, data, "nothing to draw"),
+            (plot.distribution, null.rename({"rr": "other"}), {}, data, "nothing to draw"),
+            (plot.intervals, summary.clear(), {}, data, "nothing to draw"),
+            (plot.over_time, summary.clear(), {"time": "metric"}, data, "nothing to draw"),
+            (plot.bounds, bands.clear(), {}, data, "nothing to draw"),
+            (plot.over_time, of_day, {}, argument, r"rows for one value of 'day'.*\['country'\]"),
+            (plot.differences, rr, {"baseline": "BM25"}, data, "run 'BM25' .`baseline`. not found"),
+            (plot.at_k, log, {"baseline": "x"}, data, "'x' .* not found; available: 'bm25'"),
+            (plot.intervals, summary, {"baseline": "x"}, data, "run 'x' .*not found"),
+            (plot.distribution, rr, {"run": None, **base}, argument, "table has no column of runs"),
+            (plot.distribution, lists, {}, argument, "one metric.*'ndcg@10', 'rr'"),
+            (plot.at_k, log, {"metric": "ndcg@10"}, argument, "without a cutoff"),
+            (plot.at_k, log, {"by": "country"}, argument, "charts do not support `by`"),
+            (plot.at_k, curve, {"ties": "best"}, argument, "`ties` applies to a log"),
+            (plot.distribution, log, {}, schema, "so it is a log"),
+            (plot.distribution, log, {"metric": "ap"}, schema, "so it is a log"),
+            (plot.distribution, rr, {"metric": "ap"}, schema, "'ap' .`metric`. not found"),
+            (plot.distribution, rr, {"run": "runs"}, schema, "column 'runs' .`run`. not found"),
+            (plot.distribution, rr, {"kind": "pie"}, argument, "`kind` must be one of"),
+            (plot.distribution, nan, {}, data, "240 rows: NaN"),
+            (plot.intervals, rr, {}, schema, "column 'metric' .`table`. not found"),
+            (plot.intervals, summary, {"metrics": "ap"}, argument, "'ap' .`metrics`. not found"),
+            (plot.slices, pr.compare(rr, **base), {}, schema, "'slice' .`table`. not found"),
+            (plot.differences, pl.concat([rr, rr]), base, data, "duplicate rankings.*160 rows"),
+            (plot.slices, sliced, {}, argument, "a chart shows one metric"),
+            (plot.intervals, pr.compare(rr), {"baseline": "x"}, data, "'x' .`baseline`. not found"),
+            (plot.leaderboard, two, {}, argument, "a chart shows one metric"),
+            (plot.leaderboard, no_ranks, {"kind": "ranks"}, data, "all values of ranks are null"),
+            # More than fits.
+            (plot.slices, sliced, {"metric": "rr", "n": 60}, argument, "`n` .* at most 59"),
+            (plot.leaderboard, pl.concat([board] * 21), {}, argument, "63 rows, more than 60"),
+            (plot.at_k, wide, {}, argument, "4,999 points.*use fewer `ks`"),
+            (plot.distribution, many, {}, argument, "at most 30 runs; found 60"),
+            (plot.distribution, many.head(2), {"bins": 5000}, argument, "`bins` must be at most"),
+            (plot.intervals, groups, {}, argument, "80 rows, more than 60"),
+            (plot.at_k, log, {"colors": ["red"]}, argument, "`colors` must be a mapping"),
+            (plot.at_k, log, {"colors": {"bm25": 3}}, argument, "`colors` must have a color"),
+        ):  # fmt: skip
+            with pytest.raises(error, match=message):
+                draw(table, **options)
 
 
 class TestCharts:
@@ -812,11 +681,9 @@ class TestCharts:
         assert "Distribution of NDCG@10" in text.getvalue()
 
     def test_combined_charts_are_pages(self, charts: dict) -> None:
-        one, other = charts["histogram"], charts["at_k"]
-        for chart in (one | other, one & other, one + other):
-            page = io.StringIO()
-            chart.save(page, format="html", inline=True)
-            assert not re.search(r"<script[^>]+src=|<link", page.getvalue())
+        page = io.StringIO()
+        (charts["histogram"] | charts["at_k"]).save(page, format="html", inline=True)
+        assert not re.search(r"<script[^>]+src=|<link", page.getvalue())
 
     def test_charts_say_metric_and_number(self, specs: dict) -> None:
         for name, spec in specs.items():
@@ -858,11 +725,6 @@ class TestCharts:
             ]
             assert sum(legend is not None for legend in legends) <= 1
 
-    def test_no_chart_fixes_a_colour_of_text_or_background(self, charts: dict, specs: dict) -> None:
-        for spec in specs.values():
-            assert '"background"' not in json.dumps(spec)
-            assert "labelColor" not in json.dumps(spec)
-
     def test_lazy_is_eager_and_streaming(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         for function, table, options in (
             (pr.plot.at_k, log, {"ks": [1, 5]}),
@@ -884,14 +746,6 @@ class TestCharts:
 def test_altair_is_imported_when_a_chart_is_made_only() -> None:
     code = "import sys, polars_rank as pr; pr.plot.at_k; sys.exit('altair' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_without_altair_the_error_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, log: pl.DataFrame
-) -> None:
-    monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[plot\]"):
-        pr.plot.at_k(log)
 
 
 def svg(chart: Chart) -> str:
@@ -917,3 +771,11 @@ def test_a_distribution_of_runs_in_a_column_with_another_name_warns() -> None:
     values = pr.per_query(pr.datasets.search_log(20).rename({"run": "model"}), "rr", by="model")
     with pytest.warns(pr.errors.RankWarning, match=r"'model'.*run='model'"):
         pr.plot.distribution(values)
+
+
+def test_without_altair_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, log: pl.DataFrame
+) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[plot\]"):
+        pr.plot.at_k(log)
