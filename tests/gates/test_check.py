@@ -275,7 +275,8 @@ WRONG_RULES = [
     ("ndcg@10>\N{FULLWIDTH DIGIT ONE}", "invalid rule"),
     ("ndcg@10 > 1_0", "invalid rule"),
     ("ndcg@10 > 0x1", "invalid rule"),
-    *((f"difference(ndcg(gain='exp2')@10) {sign} -0.01", "invalid rule") for sign in ("=>", "=<", "≥")),
+    *((f"difference(ndcg(gain='exp2')@10) {sign} -0.01", "invalid rule")
+      for sign in ("=>", "=<", "≥")),
     ("ndcg@5 >= 0.4", f"{NO_TABLE}.*Did you mean 'ndcg@10'"),
     ("difference(ndcg@10) >= 0", f"{NO_TABLE}.*result of pr.compare has"),
     ({"rule": "ndcg@10 >= 0", "where": {"browser": "x"}}, NO_TABLE),
@@ -314,7 +315,8 @@ def test_misuse(tmp_path, monkeypatch):
         (values, ["x >= 0"], of_results),
         (pr.power(values, baseline="a"), ["x >= 0"], of_results),
         (SUMMARY.with_columns(queries=None), ["queries >= 1"], "column 'queries' .*is null"),
-        *((path, ["rr > 0"], "`result` must be a table") for path in ("table", "no file", "rr > 1")),
+        *((path, ["rr > 0"], "`result` must be a table")
+          for path in ("table", "no file", "rr > 1")),
     ])  # fmt: skip
     with pytest.raises(pr.errors.ArgumentError, match="`on_fail` must be one of"):
         pr.check(SUMMARY, ["queries >= 1"], on_fail="ignore")
@@ -356,6 +358,7 @@ def test_markdown(tmp_path):
     found = pr.check(pl.concat([table, SUMMARY[1:]]), ["ndcg@10 >= 0.45"], on_fail="return")
     pr.stats.write_markdown(found, tmp_path / "a.md")
     assert (tmp_path / "a.md").read_text(encoding="utf-8").splitlines()[2:] == [
-        *(f"| pass | ndcg@10 >= 0.45 | country={text} | 0.5 | [0.48, 0.52] | 1000 |" for text in shown.values()),
+        *(f"| pass | ndcg@10 >= 0.45 | country={text} | 0.5 | [0.48, 0.52] | 1000 |"
+          for text in shown.values()),
         "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | [0.3, 0.5] | 50 |",
     ]  # fmt: skip
