@@ -6,7 +6,6 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from rows import check_each
-from scipy.stats import binomtest
 
 SUMMARY = pl.DataFrame({
     "country": ["DE", "FR"], "metric": "ndcg@10", "queries": [1000, 50], "undefined": [10, 0],
@@ -189,21 +188,6 @@ def test_a_run_without_rankings_fails():
             pr.check(table, [f"{rule} where(country=FR)"], undecided="pass")
 
 
-def test_means_of_zeros_and_ones_are_decided_by_exact_bounds():
-    def check(details, confidence, hits, n):
-        low, high = binomtest(hits, n).proportion_ci(confidence, method="exact")
-        values = pl.DataFrame({"query": range(n), "hit": [1.0] * hits + [0.0] * (n - hits)})
-        table = pr.summarize(values, details=details, confidence=confidence)
-        found = pr.check(table, ["hit >= 0"], on_fail="return").row(0, named=True)
-        assert (found["low"], found["high"]) == pytest.approx((low, high))
-        assert verdicts(table, f"low(hit) >= {low - 1e-9}") == ["pass"]
-        assert verdicts(table, f"low(hit) >= {low + 1e-9}") == ["fail"]
-
-    of_hits = ((2, 2), (30, 30), (29, 30), (0, 7), (5, 12), (1, 4))
-    check_each(check, [(True, 0.95, *each) for each in of_hits])
-    check_each(check, [(False, 0.9, *each) for each in of_hits[-2:]])
-
-
 def test_the_interval_of_the_table_decides():
     values = pl.DataFrame({
         "query": range(40), "hit": [1.0, 1.0, 1.0, 0.0] * 10, "w": [1.0, 2.0] * 20,
@@ -217,16 +201,6 @@ def test_the_interval_of_the_table_decides():
         for bound, sign, out in ((low, ">=", 1e-9), (high, "<=", -1e-9)):
             assert verdicts(table, f"hit {sign} {bound - out!r}") == ["pass"]
             assert verdicts(table, f"hit {sign} {bound + out!r}") == ["undecided"]
-
-
-def test_relative_differences_have_their_own_interval():
-    values = runs([0.5, 0.51, 0.52, 0.53, 0.54] * 6, [0.6, 0.61, 0.62] * 10)
-    table = pr.compare(values, baseline="a", details=True)
-    row = table.row(0, named=True)
-    found = pr.check(table, ["relative_difference(x) >= 0.1"]).row(0, named=True)
-    assert (found["low"], found["high"]) == (row["relative_low"], row["relative_high"])
-    with pytest.raises(pr.errors.ArgumentError, match="details=True"):
-        pr.check(pr.compare(values, baseline="a"), ["relative_difference(x) >= 0.1"])
 
 
 def test_tables_from_files(tmp_path):
@@ -341,24 +315,12 @@ def test_junit(tmp_path):
     assert "interval [0.3, 0.5]" in cases[1][0].get("message")
     written = suite(found, undecided="pass")
     assert (written.get("failures"), written.get("skipped")) == ("1", "1")
-    # A build server reads a file with a control character as no XML at all.
-    where = "".join(map(chr, range(32))) + "\ufffe"
-    written = suite(found.with_columns(where=pl.lit(where)))
-    escapes = "".join(ascii(each).strip("'") for each in where)
-    assert written.find("testcase").get("classname") == escapes
 
 
 def test_markdown(tmp_path):
-    """Each verdict is one row, whatever the characters of a group."""
-    shown = {
-        "a|b": r"a\|b", "a\\": r"a\\", "`a": r"\`a", "a\nb": r"a\\nb", "a\r\nb": r"a\\r\\nb",
-        "a\u2028b": r"a\\u2028b", "a\x0bb": r"a\\x0bb",
-    }  # fmt: skip
-    table = pl.concat([SUMMARY[:1]] * len(shown)).with_columns(country=pl.Series([*shown]))
-    found = pr.check(pl.concat([table, SUMMARY[1:]]), ["ndcg@10 >= 0.45"], on_fail="return")
+    found = pr.check(SUMMARY, ["ndcg@10 >= 0.45"], on_fail="return")
     pr.stats.write_markdown(found, tmp_path / "a.md")
-    assert (tmp_path / "a.md").read_text(encoding="utf-8").splitlines()[2:] == [
-        *(f"| pass | ndcg@10 >= 0.45 | country={text} | 0.5 | [0.48, 0.52] | 1000 |"
-          for text in shown.values()),
+    assert (tmp_path / "a.md").read_text("utf-8").splitlines()[2:] == [
+        "| pass | ndcg@10 >= 0.45 | country=DE | 0.5 | [0.48, 0.52] | 1000 |",
         "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | [0.3, 0.5] | 50 |",
-    ]  # fmt: skip
+    ]

@@ -31,6 +31,7 @@ RULES = st.builds(
 @given(RULES)
 def test_a_rule_reads_what_it_prints(rule: pr.Rule) -> None:
     assert pr.Rule.read(str(rule)) == rule
+    assert str(pr.Rule("rr", ">=", -0.0, "relative_difference")) == "difference(rr) >= 0%"
     assert hash(pr.Rule.read(str(rule))) == hash(rule)
 
 
@@ -133,3 +134,5 @@ def test_values_and_texts_have_the_same_verdicts() -> None:
     assert found["value"][0] == row["relative_difference"] == pytest.approx(0.0175 / 0.675)
     assert found.row(0)[3:5] == (row["relative_low"], row["relative_high"])
     assert found["verdict"].to_list() == ["pass", "undecided", "fail"]
+    with pytest.raises(pr.errors.ArgumentError, match="pr.compare with details=True"):
+        pr.check(pr.compare(values, baseline="a"), texts[:1])
