@@ -244,19 +244,17 @@ def test_outputs_that_are_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert run(*MEANS) == (2, "", "Error: file or directory 'log.parquet' not found\n")
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
-def test_failed_plans_leave_no_file(tmp_path: Path, form: Any) -> None:
+def test_failed_plans_leave_no_file(tmp_path: Path) -> None:
     """Polars may create the file of a sink after its plan failed, if the sink gets a path."""
 
     def broken(_: pl.DataFrame) -> pl.DataFrame:
         raise ValueError("broken")
 
     plan = pl.LazyFrame({"a": [1]}).map_batches(broken, schema={"a": pl.Int64}, streamable=True)
-    before = {*tmp_path.iterdir()}
-    for _ in range(30):
+    for form in ("parquet", "csv", "ndjson") * 30:
         with pytest.raises(ValueError, match="broken"):
             put(plan, form, {"output": tmp_path / "out"}, {})
-    assert {*tmp_path.iterdir()} == before
+    assert [file.name for file in tmp_path.iterdir()] == ["log.parquet"]
 
 
 # --- warnings, completion and exit codes ----------------------------------------------------------

@@ -27,9 +27,8 @@ Data = dict[str, pl.DataFrame]
 def tables() -> Data:
     """Return the tables that the commands read."""
     user, traffic = (pl.col("query") % 40).alias("user"), (pl.col("query") % 3 + 1)
-    llm = (pl.col("label").fill_null(0) + pl.struct("query", "doc").hash(1) % 2).cast(pl.Float64)
     log = pr.datasets.search_log(80, 10, seed=1, runs=["old", "new"])
-    log = log.with_columns(user, traffic=traffic, day=pl.col("query") % 3, llm=llm).collect()
+    log = log.with_columns(user, traffic=traffic, day=pl.col("query") % 3).collect()
     values = pr.per_query(log, BOTH, keep=["country", "user", "traffic"])
     one = log.filter(run="old").drop("run").with_columns(other=-pl.col("position"))
     number = (pl.col("run") == "new").cast(pl.Int64) + 1
@@ -67,13 +66,10 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             of(pr.evaluate, "log", ["ap", "p@3"], rel=2, unjudged="removed", ties="best"),
         'LOG -m "rr ap" --undefined one --undefined ap=skip':
             of(pr.evaluate, "log", ["rr", "ap"], undefined={"*": "one", "ap": "skip"}),
-        "LOG -m ndcg@3 --conventions LightGBM":
-            of(pr.evaluate, "log", "ndcg@3", conventions="lightgbm"),
         """LOG -m ndcg@3 --parameters '{"gain": "exp2"}' --no-text-ids""":
             of(pr.evaluate, "log", "ndcg@3", parameters={"gain": "exp2"}),
-        "LOG -m ap --position position": of(pr.evaluate, "log", "ap", position="position"),
         "one.parquet -m rr --score=-score": of(pr.evaluate, "one", "rr", score="-score"),
-        "LOG -m rr --label llm": of(pr.evaluate, "log", "rr", label="llm"),
+        "one.parquet -m rr --position position": of(pr.evaluate, "one", "rr", position="position"),
         "one.parquet -m rr --doc ''": of(pr.evaluate, "one", "rr", doc=None),
         f"renamed.parquet -m ap {NAMES}": of(pr.evaluate, "renamed", "ap", **RENAMED),
         'LOG -m "P_5,10 ndcg@[5, 10], utility_2,-1,0,0"': of(
@@ -85,8 +81,8 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
     },
     "rank": {"LOG --ties worst": of(pr.rank, "log", ties="worst")},
     "explain": {
-        "ndcg@10 LOG --versus lightgbm --n 2":
-            of(pr.explain_difference, "log", "ndcg@10", "polars_rank", "lightgbm", n=2),
+        "ndcg@3 LOG --versus LightGBM --n 2":
+            of(pr.explain_difference, "log", "ndcg@3", "polars_rank", "lightgbm", n=2),
     },
     "identify": {
         "one.parquet -m ndcg@3 --value 0.70": of(pr.identify, "one", "ndcg@3", "0.70"),
@@ -98,11 +94,9 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         "VALUES": of(pr.summarize, "values"),
         'LOG -m "ndcg@10 ap" --weight traffic --cluster user --confidence 0.9 --repeated --details':
             of(pr.summarize, "values", BOTH, confidence=0.9, repeated=True, **DETAILS),
-        'LOG -m "ndcg@10 ap" --slices country': of(pr.summarize, "values", BOTH, slices="country"),
         "LOG -m ndcg@3 --conventions lightgbm --by country": lambda d: pr.summarize(
             pr.per_query(d["log"], "ndcg@3", by="country", conventions="lightgbm"), by="country"),
         '--values "m*.parquet"': of(pr.summarize, "values", BOTH),
-        "LOG -m ap --by run": of(pr.summarize, "values", "ap"),
     },
     "compare": {
         "VALUES --baseline old": of(pr.compare, "values", BOTH, baseline="old"),
