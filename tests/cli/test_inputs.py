@@ -166,6 +166,9 @@ def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(pr.errors.SourceError, match="is closed or a terminal"):
             readable("-")
     os.close(here)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(pr.errors.SourceError, match="is closed or a terminal"):
+        readable("-")
 
 
 def test_text_files() -> None:
