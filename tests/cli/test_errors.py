@@ -129,18 +129,3 @@ def test_only_a_rule_that_fails_exits_with_1(folder: Path, monkeypatch: pytest.M
         assert (found[0], found[1], text in found[2]) == (code, "", True), found
 
     check_each(check, ENDS)
-
-
-def test_a_file_that_is_nested_too_deeply(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    deep = tmp_path / "deep.toml"
-    deep.write_text("gate = " + "[" * 5_000 + "]" * 5_000, "utf-8")
-    for line in (
-        "evaluate LOG.parquet -m ap --conventions",
-        "check LOG.parquet --rules",
-        "gate LOG.parquet LOG.parquet --rules",
-    ):
-        code, out, err = run(*line.split(), deep)
-        assert (code, out, err.count("\n"), "nested too deeply" in err) == (2, "", 1, True), line

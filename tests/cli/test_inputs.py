@@ -275,6 +275,8 @@ def test_conventions_of_a_file() -> None:
     assert rows(log, metrics="ndcg@1 ap") == [pytest.approx(expected)]
     write(ours__toml='tie = "best"')
     refused(f"evaluate {log} -m rr", "invalid choice 'tie'; available: ")
+    write(ours__toml="gate = " + "[" * 5_000 + "]" * 5_000)
+    refused(f"evaluate {log} -m rr", "nested too deeply")
 
 
 def test_per_query_values() -> None:

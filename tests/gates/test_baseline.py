@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,54 +56,33 @@ FOUND = pl.concat(
 #: The first 20 queries lost their document.
 LOST = FOUND.filter(~((pl.col("query") < "q20") & (pl.col("doc") == "d")))
 
-Lines = list[dict[str, Any]]
-
-
-def head(**values: Any) -> Callable[[Lines], Lines]:
-    """Return a function that changes line 1."""
-    return lambda lines: [lines[0] | values, *lines[1:]]
-
-
-def lost(**values: Any) -> Callable[[Lines], Lines]:
-    """Return a function that changes the lines of the queries that lost."""
-    return lambda lines: [lines[0], *(line | values for line in lines[1:21]), *lines[21:]]
-
-
-#: What may happen to the lines of a baseline.
-EDITS: dict[str, Callable[[Lines], Lines]] = {
-    "judged": lost(judged="00000000"),
-    "query": lambda lines: [*lines[:-1], lines[-1] | {"query": "q99"}],
-    "values deleted": lost(values={}),
-    "values lower": lost(values=dict.fromkeys(METRICS, 0.0)),
-    "docs": lost(docs=["x"]),
-    "a key": lambda lines: [lines[0], {"query": "q00", "judged": ""}, *lines[2:]],
-    "lines removed, and their number": lambda lines: [lines[0] | {"queries": 20}, *lines[21:]],
-    "lines duplicated": lambda lines: [*lines, lines[-1]],
-    "lines swapped": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
-    "metrics": head(metrics={"mrr@10": "reciprocal_rank@10"}),
-    "date": head(date="2020-01-01"),
-    "corpus": head(corpus="0123456789abcdef"),
-    "accepted": head(accepted=[{"reason": "none"}]),
-    "checksum": head(checksum=""),
-    "an earlier version": lambda lines: [
-        {key: value for key, value in lines[0].items() if key != "checksum"}
-        | {"format_version": 1}, *lines[1:]
-    ],
-}  # fmt: skip
-
 
 def test_a_baseline_that_was_edited_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "baseline.jsonl"
     pr.gate(MANY, FOUND).write_baseline(path)
     assert not pr.gate(MANY, LOST, path).passed
-    lines = [*map(json.loads, path.read_text("utf-8").split("\n")[:-1])]
+    head, *rows = map(json.loads, path.read_text("utf-8").splitlines())
+    nulls = [row | {"values": dict.fromkeys(METRICS)} for row in rows[:20]]
+    old = {key: value for key, value in head.items() if key != "checksum"} | {"format_version": 1}
 
-    def check(edit: str) -> None:
-        path.write_text("".join(json.dumps(line) + "\n" for line in EDITS[edit](lines)), "utf-8")
+    def check(edit: str, *lines: dict[str, Any]) -> None:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
         with pytest.raises(pr.errors.DataError, match="is not a baseline: .* restore it, or del"):
             pr.gate(MANY, LOST, path)
 
-    check_each(check, [(edit,) for edit in EDITS])
+    check_each(check, [
+        ("labels", head, rows[0] | {"judged": "00000000"}, *rows[1:]),
+        ("a query", head, *rows[:-1], rows[-1] | {"query": "q99"}),
+        ("values", head, *nulls, *rows[20:]),
+        ("documents", head, rows[0] | {"docs": ["x"]}, *rows[1:]),
+        ("a key", head, {"query": "q00", "judged": ""}, *rows[1:]),
+        ("lines removed", head | {"queries": 20}, *rows[20:]),
+        ("lines duplicated", head, *rows, rows[-1]),
+        ("lines swapped", head, rows[1], rows[0], *rows[2:]),
+        ("the head", head | {"accepted": [{"reason": "none"}]}, *rows),
+        ("the checksum", head | {"checksum": ""}, *rows),
+        ("an earlier version", old, *rows),
+    ])  # fmt: skip
 
 
 def test_texts_that_are_no_baseline(baseline: Path) -> None:

@@ -142,6 +142,9 @@ def test_where_names_any_value():
         found = pr.check(table, [{"rule": "queries(ap) > 0", "where": {"flag": asked}}])
         assert found["where"].to_list() == expected
         assert set(found["verdict"]) == {"pass"}
+        if not isinstance(values[0], str):  # as text, the rule has the same meaning
+            text = str(pr.Rule("ap", ">", 0, "queries", where={"flag": asked}))
+            assert pr.check(table, [text])["where"].to_list() == expected
 
     check_each(check, NAMED)
 

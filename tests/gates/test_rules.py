@@ -56,18 +56,6 @@ def test_texts_of_rules() -> None:
     ])  # fmt: skip
 
 
-def test_numbers_and_truth_values_of_where_have_the_verdict_of_their_text() -> None:
-    values = pl.DataFrame({
-        "query": [*range(40)] * 2, "k": [1.0] * 40 + [2.0] * 40, "b": [True] * 40 + [False] * 40,
-        "rr": [1.0, 0.5] * 40,
-    })  # fmt: skip
-    for column, value in (("k", 1), ("k", 1.0), ("b", True)):
-        table = pr.summarize(values, "rr", by=column)
-        rule = pr.Rule("rr", ">=", 0.1, where={column: value})
-        found = [pr.check(table, [each], on_fail="return") for each in (rule, str(rule))]
-        assert [each["verdict"].to_list() for each in found] == [["pass"], ["pass"]]
-
-
 def test_the_interval_of_the_row_decides() -> None:
     def check(low: Any, high: Any, sign: str, verdict: str) -> None:
         row = {"queries": 9, "difference": 0.5, "low": low, "high": high}
