@@ -44,7 +44,7 @@ ERRORS = {
     'evaluate LOG -m ap --doc docs': "Did you mean 'doc'",
     "movers LOG -m 'ap rr' --baseline a": '`--metric` must be one metric',
     "evaluate LOG -m ap --by 'run query'": "column 'query' is used for both",
-    'evaluate LOG -m ap --by run -o out.xlsx': "must end in .txt, .csv, .json, .ndjson, .jsonl, .parquet",
+    'evaluate LOG -m ap --by run -o out.xlsx': "must end in .txt, .csv, .json, .ndjson, .jsonl,",
     'generate out.csv': 'the output is Parquet and must end in .parquet',
     'evaluate LOG -m ap --by run --conventions lightgmb': "unknown preset 'lightgmb'",
     'evaluate LOG no.csv -m ap': 'files of different formats',

@@ -67,6 +67,7 @@ def test_the_interval_of_the_row_decides() -> None:
         assert rule.decide({**row, "queries": 0}) == ("fail", "no queries")
         assert rule.decide({**row, "difference": None}) == ("fail", "the value is null")
 
+    assert not pr.Rule("ap", ">=", 0).is_about({"metric": "rr"})
     check_each(check, [
         (0.4, 0.6, ">=", "undecided"),
         (0.5, 0.6, ">=", "pass"),
