@@ -1,4 +1,4 @@
-"""Outputs of commands: all formats, files, terminals of any width, warnings and completion."""
+"""The command line: outputs in all formats, terminals of any width, warnings and completion."""
 
 from __future__ import annotations
 
