@@ -1,308 +1,295 @@
-"""The command line: results, errors, exit codes and signals."""
+"""The command line: outputs in all formats, terminals of any width, warnings and completion."""
 
 from __future__ import annotations
 
-import gzip
+import io
 import json
 import math
 import os
-import signal
+import re
 import subprocess
-import sys
-import time
 import warnings
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
 import pytest
-from commands import run
+from commands import invoke, on_terminal, run
 from polars.testing import assert_frame_equal
+from rows import check_each
 
 import polars_rank as pr
-from polars_rank.datasets import search_log
-from polars_rank.metrics import names as metric_names
-from polars_rank.metrics.aliases import ALIASES
-from polars_rank.metrics.metric import REGISTER
+from polars_rank import cli
+from polars_rank._pages import width
+from polars_rank.cli.writing import choose, json_rows, put
 
-METRICS = ["ndcg@10", "ap", "rr"]
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("log") / "log.parquet"
-    search_log(60, 10, seed=1).sink_parquet(path)
-    return path
+LONG = "https://example.org/" + "path/" * 30 + "end"
+IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 5%"]
+LOG = pl.DataFrame({
+    "query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1], "run": "bm25"
+})  # fmt: skip
+LISTS = ["per-query", "log.parquet", "-m", "rr p@1", "--run", ""]
+MEANS = ["evaluate", "log.parquet", "-m", "rr"]
 
 
-def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "polars_rank", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        **options,
-    )
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    LOG.write_parquet("log.parquet")
 
 
-def test_an_output_is_not_overwritten_by_default(log: Path, tmp_path: Path) -> None:
-    output = tmp_path / "means.csv"
-    output.write_text("mine", "utf-8")
-    arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o", output]
-    code, _, err = run(*arguments)
-    assert (code, output.read_text("utf-8")) == (2, "mine")
-    assert "already exists" in err
-    assert run(*arguments, "--overwrite")[0] == 0
-    assert pl.read_csv(output).columns == ["run", "queries", "rr"]
+def read(name: str) -> str:
+    return Path(name).read_text("utf-8")
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "directory", "pattern", "csv"])
-def test_an_output_never_replaces_the_log(log: Path, tmp_path: Path, kind: str) -> None:
-    source = tmp_path / "a.parquet"
-    source.write_bytes(log.read_bytes())
-    output, given = source, {"directory": tmp_path, "pattern": tmp_path / "*.parquet"}.get(
-        kind, source
-    )  # fmt: skip
-    if kind == "link":
-        given = tmp_path / "link.parquet"
-        given.symlink_to(source)
-    if kind == "csv":
-        output = given = tmp_path / "a.csv"
-        pl.read_parquet(log).write_csv(output)
-    before = output.read_bytes()
-    arguments = ["evaluate", given, "-m", "rr", "--by", "run", "--overwrite", "-o"]
-    code, out, err = run(*arguments, output)
-    assert (code, out, output.read_bytes()) == (2, "", before)
-    assert f"'{output}' is an input; write to another file" in err
-    assert run(*arguments, tmp_path / "other.json")[0] == 0
+def test_data_is_the_same_in_pipes_and_files() -> None:
+    expected = pr.per_query(LOG, ["rr", "p@1"], run=None).sort("query")
+
+    def check(form: str) -> None:
+        done = invoke(*LISTS, "--format", form)
+        assert (done.exit_code, done.stderr) == (0, "")
+        found = getattr(pl, f"read_{form}")(io.BytesIO(done.stdout_bytes))
+        assert_frame_equal(found.sort("query"), expected)
+        assert run(*LISTS, "-o", f"out.{form}")[0] == 0
+        assert Path(f"out.{form}").read_bytes() == done.stdout_bytes
+
+    check_each(check, [(form,) for form in ("csv", "json", "ndjson", "parquet")])
+    for name, same, options in (
+        ("A.CSV", "csv", []),
+        ("a", "txt", []),
+        ("a.dat", "csv", ["--format", "csv"]),
+    ):
+        run(*MEANS, "-o", f"a.{same}", "--overwrite")
+        assert run(*MEANS, "-o", name, *options)[0] == 0
+        assert read(name) == read(f"a.{same}")
+    assert read("a").split()[:3] == ["run", "queries", "rr"]
 
 
-def test_an_output_never_replaces_trec_files(tmp_path: Path) -> None:
-    (tmp_path / "q").write_text("q1 0 a 1\n", "utf-8")
-    (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n", "utf-8")
-    sources = [tmp_path / "r", "--judgments", tmp_path / "q", "--overwrite"]
-    for name in "qr":
-        for arguments in (
-            ["convert", *sources, "-o", tmp_path / name],
-            ["evaluate", *sources, "-m", "rr", "-o", tmp_path / name],
-        ):
-            code, _, err = run(*arguments)
-            assert (code, "is an input; write to another file" in err) == (2, True)
-    assert (tmp_path / "q").read_text("utf-8") == "q1 0 a 1\n"
+def test_infinite_numbers_are_not_null() -> None:
+    table = pl.DataFrame({"x": [-math.inf, None, 0.5]})
+    for form in ("json", "ndjson", "csv"):
+        put(table.lazy(), form, {"output": f"out.{form}"}, {"json": json_rows})
+    rows = [{"x": "-Infinity"}, {"x": None}, {"x": 0.5}]
+    assert json.loads(read("out.json")) == rows
+    assert [json.loads(line) for line in read("out.ndjson").splitlines()] == rows
+    assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
 
 
-def test_endings_of_the_output_in_any_case(log: Path, tmp_path: Path) -> None:
-    arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o"]
-    expected = pr.evaluate(pl.read_parquet(log), "rr", by="run")
-    assert run(*arguments, tmp_path / "A.CSV")[0] == 0
-    assert_frame_equal(pl.read_csv(tmp_path / "A.CSV"), expected, check_dtypes=False)
-    assert run(*arguments, tmp_path / "a.txt")[0] == 0
-    assert run(*arguments, tmp_path / "a")[0] == 0
-    assert (tmp_path / "a").read_text("utf-8") == (tmp_path / "a.txt").read_text("utf-8")
-    assert (tmp_path / "a").read_text("utf-8").split()[:3] == ["run", "queries", "rr"]
-    assert run(*arguments, tmp_path / "a.dat", "--format", "csv")[0] == 0
-    assert (tmp_path / "a.dat").read_text("utf-8") == (tmp_path / "A.CSV").read_text("utf-8")
+def test_text_that_spreadsheets_run_is_prefixed_in_csv() -> None:
+    runs = ["=HYPERLINK(1)", "+a", "-a", "@a", "-1.5", "a=b"]
+    log = pl.DataFrame({"=run": runs, "query": 1, "doc": "a", "score": 1.0, "label": 1})
+    log.cast({"=run": pl.Categorical}).write_parquet("log.parquet")
+
+    def written(*options: str) -> list[str]:
+        _, out, _ = run(*MEANS, "--by", "=run", "--format", "csv", *options)
+        run(*MEANS, "--by", "=run", "-o", "out.csv", "--overwrite", *options)
+        assert sorted(read("out.csv").splitlines()) == sorted(out.splitlines())
+        return sorted(line.removesuffix(",1,1.0") for line in out.splitlines())
+
+    prefixed = ["'=HYPERLINK(1)", "'+a", "'-a", "'@a", "-1.5", "a=b"]
+    assert written() == sorted([*prefixed, "'=run,queries,rr"])
+    assert written("--keep-formulas") == sorted([*runs, "=run,queries,rr"])
 
 
-WRITERS = {
-    "log.csv": lambda frame, path: frame.write_csv(path),
-    "LOG.CSV": lambda frame, path: frame.write_csv(path),
-    "log.tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
-    "log.csv.gz": lambda frame, path: path.write_bytes(gzip.compress(frame.write_csv().encode())),
-    "log.ndjson": lambda frame, path: frame.write_ndjson(path),
-    "log.jsonl": lambda frame, path: frame.write_ndjson(path),
-    "log.arrow": lambda frame, path: frame.write_ipc(path),
-    "log.feather": lambda frame, path: frame.write_ipc(path),
-    "log.ipc": lambda frame, path: frame.write_ipc(path),
-    "log[1].csv": lambda frame, path: frame.write_csv(path),
-    "log[1].arrow": lambda frame, path: frame.write_ipc(path),
-    "log[1].ndjson": lambda frame, path: frame.write_ndjson(path),
-    "log[1].parquet": lambda frame, path: frame.write_parquet(path),
-}
+def test_ids_stay_text() -> None:
+    """Nothing in an id moves a cursor, opens a tag, or ends a cell."""
+    _, out, _ = run(*LISTS)
+    lines = out.splitlines()
+    assert len(lines) == 1 + len(IDS)
+    assert "\x1b" not in out
+    for text in (r"x\ty\x1b[31m", "[bold]id[/bold]", LONG):
+        assert text in out
+    # Numbers stand below each other, whatever the width of the letters before them.
+    assert len({width(line[: line.rindex("  ")]) for line in lines[1:]}) == 1
+    _, out, _ = run(*LISTS, "--format", "markdown")
+    head, rule, *rows = out.splitlines()
+    assert (head, rule) == ("| query | rr | p@1 |", "| --- | ---: | ---: |")
+    assert r"| a\|b | 1.0000 | 1.0000 |" in rows
+    assert all(row.replace(r"\|", "").count("|") == 4 for row in rows)
+    assert run(*LISTS, "-o", "t.md")[0] == 0
+    assert read("t.md") == out
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_logs_in_other_formats(log: Path, tmp_path: Path, name: str) -> None:
-    frame = pl.read_parquet(log)
-    WRITERS[name](frame, tmp_path / name)
-    code, out, err = run(
-        "evaluate", tmp_path / name, "-m", "ndcg@10 ap rr", "--by", "run", "--format", "json"
-    )
-    assert (code, err) == (0, "")
-    expected = pr.evaluate(frame, METRICS, by="run").to_dicts()
-    assert json.loads(out) == [pytest.approx(row) for row in expected]
+# --- terminals ------------------------------------------------------------------------------------
 
 
-def test_types_of_csv_files_are_inferred_from_all_rows(tmp_path: Path) -> None:
-    """A label of 0.5 and a document "x" after a thousand whole numbers."""
-    frame = pl.DataFrame({"query": range(1200)}).with_columns(
-        doc=pl.format("{}", pl.when(pl.col("query") < 1100).then("query").otherwise(pl.lit("x"))),
-        score=pl.lit(1.0),
-        label=pl.when(pl.col("query") < 1150).then(1.0).otherwise(0.5),
-    )
-    text = frame.write_csv().replace(",1.0\n", ",1\n")
-    (tmp_path / "a.csv").write_text(text, "utf-8")
-    code, out, err = run("evaluate", tmp_path / "*.csv", "-m", "cg", "--format", "json")
-    assert (code, err) == (0, "")
-    assert json.loads(out) == [{"queries": 1200, "cg": pytest.approx((1150 + 50 / 2) / 1200)}]
-    # Of many files, the types show in the last one.
-    for number in range(12):
-        label = 0.5 if number == 11 else 1
-        text = f"query,doc,score,label\n{number},a,1,{label}\n"
-        (tmp_path / f"part-{number:02}.csv").write_text(text, "utf-8")
-    code, out, err = run("evaluate", tmp_path / "part-*.csv", "-m", "cg", "--format", "csv")
-    assert (code, out, err) == (0, f"queries,cg\n12,{(11 + 0.5) / 12}\n", "")
+@pytest.mark.parametrize("columns", [60, 260])
+def test_text_is_shortened_but_not_numbers(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    shown = on_terminal(monkeypatch, columns, *LISTS)
+    assert (LONG in shown, "https://exam" in shown) == (columns == 260, True)
+    lines = shown.splitlines()
+    heads = 2 if columns == 60 else 1  # the cutoff is below its metric
+    assert len(lines) == heads + len(IDS) and max(map(width, lines)) <= columns
+    assert shown.count("1.0000") == 2 * 5
+    assert LONG in on_terminal(monkeypatch, 60, *LISTS, "--wide")
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_invalid_rows_are_counted(tmp_path: Path, ending: str) -> None:
-    frame = pl.DataFrame(
-        {"query": [1, 2, 1, 2], "doc": 1, "score": [float("nan")] * 2 + [1.0] * 2, "label": 1}
-    )
-    getattr(frame, f"write_{ending}")(tmp_path / f"log.{ending}")
-    code, out, err = run("evaluate", tmp_path / f"log.{ending}", "-m", "rr")
-    assert (code, out) == (2, "")
-    assert "2 of 4 rows: column 'score' (`--score`) has NaN or infinite values" in err
-    assert "2 documents: column 'doc' (`--doc`) has duplicates" in err
+def test_a_comparison_shows_its_first_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal and in a pipe; with --wide, a table has all columns."""
+    log = pr.datasets.search_log(40, runs=["bm25", "neural"])
+    log.sink_parquet("runs.parquet")
+    options = ["compare", "runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
+    in_a_pipe = run(*options)[1].splitlines()
+    wide = run(*options, "--wide", "--margin", "2%")[1]
+    assert all(name in wide for name in ("baseline_mean", "relative [low, high]", "%]"))
+    for columns in (80, 300):
+        *table, hint = on_terminal(monkeypatch, columns, *options).splitlines()
+        assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
+        assert table == in_a_pipe
+    head, row, below = table
+    names = ["metric", "run", "mean", "difference", "[low, high]", "p_value", "verdict", "method"]
+    assert re.split(r"\s{2,}", head) == names
+    assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
+    assert below == "40 queries; intervals and p-values are not corrected"
+    # It fits whatever the column of the run is called, and with slices.
+    log.rename({"run": "retriever_and_reranker"}).sink_parquet("runs.parquet")
+    options += ["--run", "retriever_and_reranker"]
+    for more in [], ["--slices", "country"]:
+        shown = on_terminal(monkeypatch, 80, *options, *more)
+        assert "[low, high]" in shown
+        assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_text_fold_to_80_columns_in_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("metrics novelty", "inspect log.parquet"):
+        _, out, _ = run(*command.split())
+        lines = [line for line in out.splitlines() if not line.startswith("Next")]
+        assert max(map(width, lines)) <= 80
+        assert "…" not in out
+        assert max(map(width, run(*command.split(), "--wide")[1].splitlines())) > 80
+    # A column of the log may have the name of one that tables of other commands leave out.
+    LOG.with_columns(metric=1, queries=1, wins=3).write_parquet("log.parquet")
+    words = run(*MEANS, "--by", "metric run wins")[1].split()
+    assert words == [
+        *("metric", "run", "wins", "queries", "rr"),
+        *("1", "bm25", "3", "6", "0.8333"),
+    ]
+    monkeypatch.setattr("sys.stdout", type("", (io.StringIO,), {"isatty": lambda self: True})())
+    with pytest.raises(pr.errors.ArgumentError, match="pipe it, or use --output"):
+        choose("parquet", None)
+
+
+def test_metrics_are_listed_and_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = pr.list_metrics()
+    assert len(run("metrics", "--wide")[1].splitlines()) == 1 + every.height
+    assert json.loads(run("metrics", "--format", "json")[1]) == every.to_dicts()
+    table = pl.read_csv(run("metrics", "reciprocal rank", "--format", "csv")[1].encode())
+    assert 0 < table.height < every.height
+    assert "reciprocal_rank" in table["metric"].to_list()
+    code, _, err = run("metrics", "ndgc")
+    assert (code, "no metric contains 'ndgc'. Did you mean 'ndcg'" in err) == (2, True)
+    assert "rbp" in on_terminal(monkeypatch, 200, "metrics", "rank-biased precision")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_an_output_never_replaces_an_input() -> None:
+    Path("link.parquet").symlink_to("log.parquet")
+    Path("qrels").write_text("q1 0 a 1\n", "utf-8")
+    Path("run").write_text("q1 Q0 b 1 2.0 bm25\n", "utf-8")
+    LOG.write_csv("log.csv")
+    pl.DataFrame({"query": [1, 2], "run": ["a", "b"], "rr": [1.0, 0.5]}).write_csv("values.csv")
+
+    def check(line: str, output: str) -> None:
+        before = Path(output).read_bytes()
+        code, out, err = run(*line.split(), "--overwrite", "-o", output)
+        assert (code, out, Path(output).read_bytes()) == (2, "", before)
+        assert f"'{output}' is an input; write to another file" in err
+
+    logs = ("log.parquet", "link.parquet", ".", "*.parquet")
+    check_each(check, [
+        *((f"evaluate {log} -m rr", "log.parquet") for log in logs),
+        ("evaluate log.csv -m rr", "log.csv"),
+        *(("evaluate run --judgments qrels -m rr", name) for name in ("run", "qrels")),
+        ("summarize --values values.csv", "values.csv"),
+        ("join-spans run --gold log.parquet", "log.parquet"),
+        ("identify log.parquet -m rr --per-query values.csv", "values.csv"),
+    ])  # fmt: skip
+    Path("means.csv").write_text("mine", "utf-8")
+    code, _, err = run(*MEANS, "-o", "means.csv")
+    assert (code, "already exists" in err, read("means.csv")) == (2, True, "mine")
+    assert run(*MEANS, "-o", "means.csv", "--overwrite")[0] == 0
+    assert pl.read_csv("means.csv").columns == ["run", "queries", "rr"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and working folders of POSIX")
+def test_outputs_that_are_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Standard output by its name, and a pipe, as those that a shell gives for >(...)."""
+    done = invoke(*LISTS, "--format", "csv", "-o", "-")
+    assert (done.exit_code, done.stdout) == (0, run(*LISTS, "--format", "csv")[1])
+    assert not Path("-").exists()
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+    assert run(*LISTS, "--format", "csv", "-o", "pipe")[0] == 0
+    assert reader.communicate()[0] == done.stdout_bytes
+    assert Path("pipe").is_fifo()
+    # A reader closes a pipe that does not hold the output, so that the command waits for it.
+    rows = {"query": range(50_000), "doc": 1, "score": 1.0, "label": 1}
+    pl.DataFrame(rows).write_parquet("long.parquet")
+    Thread(target=lambda: Path("pipe").open("rb").close(), daemon=True).start()
+    many = ["per-query", "long.parquet", "-m", "rr", "--format", "csv", "-o", "pipe"]
+    assert run(*many) == (141, "", "")
+    # The working folder was deleted.
+    log = tmp_path / "log.parquet"
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    (tmp_path / "folder").rmdir()
+    evaluate = ["evaluate", log, "-m", "rr", "--format", "csv"]
+    assert run(*evaluate) == (0, f"run,queries,rr\nbm25,6,{5 / 6}\n", "")
+    assert run(*evaluate, "-o", tmp_path / "rr.csv")[0] == 0
+    problem = "Error: cannot write 'rr.csv': No such file or directory; write to another folder\n"
+    assert run(*evaluate, "-o", "rr.csv") == (2, "", problem)
+    assert run(*MEANS) == (2, "", "Error: file or directory 'log.parquet' not found\n")
+
+
+def test_failed_plans_leave_no_file(tmp_path: Path) -> None:
+    """Polars may create the file of a sink after its plan failed, if the sink gets a path."""
+
+    def broken(_: pl.DataFrame) -> pl.DataFrame:
+        raise ValueError("broken")
+
+    plan = pl.LazyFrame({"a": [1]}).map_batches(broken, schema={"a": pl.Int64}, streamable=True)
+    for form in ("parquet", "csv", "ndjson") * 30:
+        with pytest.raises(ValueError, match="broken"):
+            put(plan, form, {"output": tmp_path / "out"}, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["log.parquet"]
+
+
+# --- warnings, completion and exit codes ----------------------------------------------------------
+
+
+def test_a_warning_is_one_line_and_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars runs a plan in parts, each of which may find the same."""
+    log = pr.datasets.search_log(3_000).rename({"run": "model"}).drop("doc")
+    log.sink_parquet("runs.parquet")
+    code, _, err = run("summarize", "runs.parquet", "-m", "rr")
+    assert (code, err.count("\n")) == (0, 1)
+    assert "if it identifies rankings, pass --run model; if not, drop or rename it; as in" in err
+    assert run("summarize", "runs.parquet", "-m", "rr", "--run", "model")[::2] == (0, "")
+
     def evaluate(*arguments: Any, **options: Any) -> Any:
         warnings.warn("part of it", pr.errors.RankWarning)
         return pr.evaluate(*arguments, **options)
 
     monkeypatch.setattr("polars_rank.cli.calls.public", lambda _: evaluate)
-    code, out, err = run("evaluate", log, "-m", "rr", "--by", "run")
-    assert (code, err) == (0, "Warning: part of it\n")
-    assert out.startswith("run ")
+    code, out, err = run(*MEANS)
+    assert (code, out[:4], err) == (0, "run ", "Warning: part of it\n")
 
 
-def test_trec_files(tmp_path: Path) -> None:
-    qrels, trec_run = tmp_path / "qrels", tmp_path / "bm25.run"
-    qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n", "utf-8")
-    trec_run.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n", "utf-8")
-    expected = {"run": "bm25", "queries": 2, "rr": (1 / 2 + 1) / 2}
-    _, out, _ = run("evaluate", trec_run, "--judgments", qrels, "-m", "rr", "--format", "json")
-    assert json.loads(out) == [expected]
-    long = tmp_path / "long.parquet"
-    assert run("convert", trec_run, "--judgments", qrels, "-o", long)[0] == 0
-    assert pr.evaluate(pl.read_parquet(long), "rr", by="run").to_dicts() == [expected]
-    qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n", "utf-8")
-    sources = [trec_run, "--judgments", qrels]
-    arguments = ["evaluate", *sources, "-m", "ndcg", "--format", "json"]
-    actual = {
-        word: json.loads(run(*arguments, "--negative", word)[1])[0]["ndcg"]
-        for word in ("unjudged", "keep")
-    }
-    gain = 1 / math.log2(3)  # of a, at rank 2 of q1
-    # Kept, the gain of b is -1, at rank 1 and in the ideal list at rank 2.
-    kept = (gain - 1) / (1 - gain)
-    assert actual == pytest.approx({"unjudged": (gain + 1) / 2, "keep": (kept + 1) / 2})
-    assert json.loads(run(*arguments)[1])[0]["ndcg"] == actual["unjudged"]  # as of trec_eval
-    for word, label in (("unjudged", None), ("keep", -1)):
-        run("convert", *sources, "-o", long, "--negative", word, "--overwrite")
-        assert pl.read_parquet(long).filter(query="q1", doc="b")["label"].item() == label
-    alone = tmp_path / "judgments.parquet"
-    assert run("convert", "-o", alone, "--judgments", qrels)[0] == 0
-    assert pl.read_parquet(alone).columns == ["query", "doc", "label"]
+def test_completion() -> None:
+    """For three shells."""
+    for shell in ("bash", "zsh", "fish"):
+        assert "polars-rank" in invoke(env={"_POLARS_RANK_COMPLETE": f"{shell}_source"}).stdout
+    line = {"_POLARS_RANK_COMPLETE": "bash_complete", "COMP_CWORD": "3"}
+    words = "polars-rank evaluate --ties wor"
+    assert "plain,worst" in invoke(env={**line, "COMP_WORDS": words}).stdout.split()
+    assert invoke("evaluate", env={"_POLARS_RANK_COMPLETE": "unknown"}).exit_code == 2
 
 
-def test_malformed_trec_file(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n", "utf-8")
-    code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--judgments", tmp_path / "qrels")
-    assert (code, [file.name for file in tmp_path.iterdir()]) == (2, ["qrels"])
-    assert "line 2" in err
-
-
-def test_all_metrics_are_listed() -> None:
-    table = metric_names.list_metrics()
-    assert table["metric"].to_list() == sorted(REGISTER)
-    listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
-    assert sorted(listed) == sorted(ALIASES)
-    assert all(text.endswith(".") for text in table["definition"])
-    code, out, _ = run("metrics", "--wide")
-    assert code == 0
-    assert len(out.splitlines()) == 1 + len(REGISTER)
-    assert json.loads(run("metrics", "--format", "json")[1])[0]["metric"] == min(REGISTER)
-
-
-def test_version() -> None:
-    code, out, _ = run("--version")
-    assert code == 0
-    assert out[0].isdigit()
-
-
-def test_without_the_extra(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("raise ModuleNotFoundError(name='click')", "utf-8")
-    process = start("--version", env={**os.environ, "PYTHONPATH": str(tmp_path)})
-    _, err = process.communicate()
-    assert process.returncode == 2
-    assert "pip install 'polars_rank[cli]'" in err
-    assert "Traceback" not in err
-
-
-@pytest.fixture(scope="module")
-def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("large") / "log.parquet"
-    part = search_log(2_500, 20).collect()
-    parts = (part.with_columns(pl.col("query") + 2_500 * number) for number in range(5))
-    pl.concat(parts).sort("run", "query").write_parquet(path)  # half a million rows
-    return path
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize(
-    ("layout", "sent"),
-    [("sorted", "SIGTERM"), ("shuffled", "SIGINT"), ("shuffled", "SIGHUP")],
-)
-def test_signals(large_log: Path, tmp_path: Path, layout: str, sent: str) -> None:
-    spill, output = tmp_path / "spill", tmp_path / "lists.parquet"
-    spill.mkdir()
-    process = start(
-        "per-query",
-        large_log,
-        "--by",
-        "run",
-        "-o",
-        output,
-        "-m",
-        "ndcg@10 ap rr",
-        "--layout",
-        layout,
-        "--memory",
-        "10MB",
-        env={**os.environ, "TMPDIR": str(spill)},
-        # A machine may run its tests with signals ignored, which children inherit.
-        preexec_fn=lambda: signal.signal(signal.Signals[sent], signal.SIG_DFL),
-    )
-    parts = [tmp_path, *([spill] if layout == "shuffled" else [])]
-    while process.poll() is None and not all(_busy(folder) for folder in parts):
-        time.sleep(0.01)
-    process.send_signal(signal.Signals[sent])
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}[sent]
-    assert (out, err) == ("", "Interrupted; nothing was written.\n")
-    assert [file.name for file in tmp_path.iterdir()] == ["spill"]
-    assert [*spill.iterdir()] == []
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_an_ignored_hangup_is_ignored(log: Path, tmp_path: Path) -> None:
-    """As by `nohup`."""
-    process = start(
-        "evaluate", log, "-m", "rr", "--by", "run", "--format", "json",
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )  # fmt: skip
-    while process.poll() is None:
-        process.send_signal(signal.SIGHUP)
-        time.sleep(0.01)
-    out, err = process.communicate()
-    assert (process.returncode, err) == (0, "")
-    assert len(json.loads(out)) == 2
-
-
-def _busy(folder: Path) -> bool:
-    """Whether a run has begun to write its output or its temporary files."""
-    return any(file.name.endswith(".part") for file in folder.iterdir()) or any(
-        folder.glob("polars_rank.*/polars_rank.*/*")
-    )
+def test_the_help_names_the_exit_codes_and_the_version() -> None:
+    text = " ".join(run("--help")[1].split())
+    for code in (cli.FAILED, cli.MISUSED, cli.INTERRUPTED, cli.BROKEN_PIPE, 143):
+        assert f" {code} " in text
+    assert run("--version")[:2] == (0, f"{pr.__version__}\n")

@@ -10,6 +10,7 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import check_each
 
 needs.package("scipy", "stats")
 
@@ -30,79 +31,60 @@ RULES = st.builds(
 @given(RULES)
 def test_a_rule_reads_what_it_prints(rule: pr.Rule) -> None:
     assert pr.Rule.read(str(rule)) == rule
+    assert str(pr.Rule("rr", ">=", -0.0, "relative_difference")) == "difference(rr) >= 0%"
     assert hash(pr.Rule.read(str(rule))) == hash(rule)
 
 
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("ndcg@10 >= 0.4", pr.Rule("ndcg@10", ">=", 0.4)),
-        ("mean(ndcg@10) >= 0.4", pr.Rule("ndcg@10", ">=", 0.4)),
-        ("low(ap) >= .3", pr.Rule("ap", ">=", 0.3, "low")),
-        ("queries >= 100", pr.Rule(None, ">=", 100, "queries")),
-        ("difference(rr) >= -1%", pr.Rule("rr", ">=", -0.01, "relative_difference")),
-        ("relative_difference(rr) >= -.01", pr.Rule("rr", ">=", -0.01, "relative_difference")),
-        ("low(rr) > -2.5%", pr.Rule("rr", ">", -0.025, "relative_low")),
-        ("not difference(rr) < -1%",
-         pr.Rule("rr", ">=", -0.01, "relative_difference", is_guard=True)),
-        ("rr >= 0 where(country=JP)", pr.Rule("rr", ">=", 0, where={"country": "JP"})),
-        ('rr >= 0 where(a="b, c", d=null)', pr.Rule("rr", ">=", 0, where={"a": "b, c", "d": None})),
-        ({"rule": "rr >= 0", "where": {"day": 1}}, pr.Rule("rr", ">=", 0, where={"day": 1})),
-    ],
-)  # fmt: skip
-def test_text(text: Any, rule: pr.Rule) -> None:
-    assert pr.Rule.read(text) == rule
-    assert isinstance(text, dict) or str(pr.Rule.read(text)) == text
+def test_texts_of_rules() -> None:
+    def check(text: Any, *arguments: Any, **options: Any) -> None:
+        assert pr.Rule.read(text) == pr.Rule(*arguments, **options)
+        assert isinstance(text, dict) or str(pr.Rule.read(text)) == text
+
+    relative = "relative_difference"
+    check_each(lambda text, rule, more=None: check(text, *rule, **(more or {})), [
+        ("ndcg@10 >= 0.4", ("ndcg@10", ">=", 0.4)),
+        ("mean(ndcg@10) >= 0.4", ("ndcg@10", ">=", 0.4)),
+        ("low(ap) >= .3", ("ap", ">=", 0.3, "low")),
+        ("queries >= 100", (None, ">=", 100, "queries")),
+        ("difference(rr) >= -1%", ("rr", ">=", -0.01, relative)),
+        ("relative_difference(rr) >= -.01", ("rr", ">=", -0.01, relative)),
+        ("low(rr) > -2.5%", ("rr", ">", -0.025, "relative_low")),
+        ("not difference(rr) < -1%", ("rr", ">=", -0.01, relative), {"is_guard": True}),
+        ("rr >= 0 where(country=JP)", ("rr", ">=", 0), {"where": {"country": "JP"}}),
+        ('rr >= 0 where(a="b, c", d=null)', ("rr", ">=", 0), {"where": {"a": "b, c", "d": None}}),
+        ({"rule": "rr >= 0", "where": {"day": 1}}, ("rr", ">=", 0), {"where": {"day": 1}}),
+    ])  # fmt: skip
 
 
-def test_numbers_and_truth_values_of_where_have_the_verdict_of_their_text() -> None:
-    values = pl.DataFrame({
-        "query": [*range(40)] * 2, "k": [1.0] * 40 + [2.0] * 40, "b": [True] * 40 + [False] * 40,
-        "rr": [1.0, 0.5] * 40,
-    })  # fmt: skip
-    for column, value in (("k", 1), ("k", 1.0), ("b", True)):
-        table, rule = pr.summarize(values, "rr", by=column), pr.Rule("rr", ">=", 0.1, where={column: value})  # fmt: skip
-        found = [pr.check(table, [each], on_fail="return") for each in (rule, str(rule))]
-        assert [each["verdict"].to_list() for each in found] == [["pass"], ["pass"]]
-    with pytest.raises(pr.errors.ArgumentError, match="names a column of `where` twice"):
-        pr.Rule.read("rr >= 0 where(k=1, k=2)")
+def test_the_interval_of_the_row_decides() -> None:
+    def check(low: Any, high: Any, sign: str, verdict: str) -> None:
+        row = {"queries": 9, "difference": 0.5, "low": low, "high": high}
+        rule = pr.Rule("rr", sign, 0.5, "difference")
+        guarded = "pass" if verdict == "undecided" else verdict
+        assert rule.decide(row)[0] == verdict
+        assert pr.Rule("rr", sign, 0.5, "difference", is_guard=True).decide(row)[0] == guarded
+        assert rule.decide({**row, "slice": "x"})[0] == guarded
+        assert rule.decide({**row, "queries": 0}) == ("fail", "no queries")
+        assert rule.decide({**row, "difference": None}) == ("fail", "the value is null")
+
+    assert not pr.Rule("ap", ">=", 0).is_about({"metric": "rr"})
+    check_each(check, [
+        (0.4, 0.6, ">=", "undecided"),
+        (0.5, 0.6, ">=", "pass"),
+        (0.5, 0.6, ">", "undecided"),
+        (0.4, 0.5, ">", "fail"),
+        (0.4, 0.5, "<=", "pass"),
+        (None, None, ">=", "undecided"),
+    ])  # fmt: skip
 
 
-def test_a_share_of_a_mean_of_0_is_unknown() -> None:
-    values = pl.DataFrame({
-        "run": ["a"] * 60 + ["b"] * 60, "query": [*range(60)] * 2, "rr": [0.0] * 60 + [0, 0.5] * 30
-    })  # fmt: skip
-    table = pr.compare(values, baseline="a", details=True)
-    rules = ["not difference(rr) < -1%", "difference(rr) >= -1%", "difference(rr) >= -0.01"]
-    found = pr.check(table, rules, on_fail="return")
-    assert found["verdict"].to_list() == ["pass", "undecided", "pass"]
-    assert found["reason"].to_list()[:2] == ["the baseline's mean is 0"] * 2
+def test_invalid_rules() -> None:
+    def check(arguments: Any, message: str) -> None:
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.Rule.read(arguments) if isinstance(arguments, str) else pr.Rule(*arguments)
 
-
-@pytest.mark.parametrize(
-    ("ends", "sign", "verdict"),
-    [
-        ((0.4, 0.6), ">=", "undecided"),
-        ((0.5, 0.6), ">=", "pass"),
-        ((0.5, 0.6), ">", "undecided"),
-        ((0.4, 0.5), ">", "fail"),
-        ((0.4, 0.5), "<=", "pass"),
-        ((None, None), ">=", "undecided"),
-    ],
-)
-def test_the_interval_of_the_row_decides(ends: Any, sign: str, verdict: str) -> None:
-    row = {"queries": 9, "difference": 0.5, "low": ends[0], "high": ends[1]}
-    assert pr.Rule("rr", sign, 0.5, "difference").decide(row)[0] == verdict
-    guarded = "pass" if verdict == "undecided" else verdict
-    assert pr.Rule("rr", sign, 0.5, "difference", is_guard=True).decide(row)[0] == guarded
-    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "slice": "x"})[0] == guarded
-    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "queries": 0})[0] == "fail"
-    assert pr.Rule("rr", sign, 0.5, "difference").decide({**row, "difference": None})[0] == "fail"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+    percent = "has a percentage, which is a share of the"
+    check_each(check, [
         ((5, ">=", 0), "`metric` must be the name of a metric"),
         (("rr", "=>", 0), "`sign` must be one of"),
         (("rr", ">=", "5%"), "`bound` must be a number"),
@@ -110,26 +92,29 @@ def test_the_interval_of_the_row_decides(ends: Any, sign: str, verdict: str) -> 
         (("rr", ">=", 0, "std"), "no confidence interval"),
         (("rr", ">=", 0, "diference"), "`column` must be one of.*Did you mean 'difference'"),
         (("rr", ">=", 0, "mean", "JP"), "`where` must be a mapping"),
-    ],
-)
-def test_invalid_rules(arguments: Any, message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.Rule(*arguments)
+        ("rr >= 0 where(k=1, k=2)", "names a column of `where` twice"),
+        *((rule, percent) for rule in ("rr >= 40%", "queries >= 1%", "p_value(rr) < 5%")),
+        *((rule, percent) for rule in ("not rr < 40%", "mean >= 1%")),
+    ])  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "rule", ["rr >= 40%", "queries >= 1%", "p_value(rr) < 5%", "not rr < 40%", "mean >= 1%"]
-)
-def test_percentages_are_bounds_of_differences(rule: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="has a percentage, which is a share of the"):
-        pr.Rule.read(rule)
+def two_runs(old: list[float], new: list[float]) -> pl.DataFrame:
+    queries = [*range(len(old))]
+    runs = ["a"] * len(old) + ["b"] * len(new)
+    return pl.DataFrame({"run": runs, "query": queries * 2, "rr": old + new})
+
+
+def test_a_share_of_a_mean_of_0_is_unknown() -> None:
+    values = two_runs([0.0] * 60, [0, 0.5] * 30)
+    table = pr.compare(values, baseline="a", details=True)
+    rules = ["not difference(rr) < -1%", "difference(rr) >= -1%", "difference(rr) >= -0.01"]
+    found = pr.check(table, rules, on_fail="return")
+    assert found["verdict"].to_list() == ["pass", "undecided", "pass"]
+    assert found["reason"].to_list()[:2] == ["the baseline's mean is 0"] * 2
 
 
 def test_values_and_texts_have_the_same_verdicts() -> None:
-    values = pl.DataFrame({
-        "run": ["a"] * 60 + ["b"] * 60, "query": [*range(60)] * 2,
-        "rr": [0.5, 0.6, 0.7, 0.9] * 15 + [0.52, 0.6, 0.75, 0.9] * 15,
-    })  # fmt: skip
+    values = two_runs([0.5, 0.6, 0.7, 0.9] * 15, [0.52, 0.6, 0.75, 0.9] * 15)
     table = pr.compare(values, baseline="a", details=True)
     texts = ["difference(rr) >= 1%", "difference(rr) >= 0.02", "not difference(rr) < 9%"]
     found = pr.check(table, texts, on_fail="return")
