@@ -93,12 +93,12 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
 
 def test_one_enormous_list(spark: Any) -> None:
     """A ranking longer than many chunks, in one task with short rankings."""
-    spark.range(1_000_000).createOrReplaceTempView("numbers")
+    spark.range(600_000).createOrReplaceTempView("numbers")
     rows = spark.sql(
         "select if(id % 10 = 0, id, -1) as query, id as doc, cast(id as double) as score, "
         "cast(id % 3 as int) as label from numbers"
     )
-    here = pl.select(doc=pl.int_range(1_000_000)).with_columns(
+    here = pl.select(doc=pl.int_range(600_000)).with_columns(
         query=pl.when(pl.col("doc") % 10 == 0).then("doc").otherwise(-1),
         score=pl.col("doc").cast(pl.Float64),
         label=(pl.col("doc") % 3).cast(pl.Int32),
