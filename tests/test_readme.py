@@ -72,6 +72,11 @@ def test_commands_print_what_is_shown(tmp_path, monkeypatch):
         assert output.startswith(start) if more else output == shown or not shown
 
 
+def test_the_number_of_metrics_is_that_of_the_library():
+    (metrics,) = re.findall(r"\*\*(\d+) metrics\*\*", README)
+    assert int(metrics) == pr.list_metrics().height
+
+
 @pytest.fixture(scope="module")
 def hook():
     needs.package("hatchling", "test")

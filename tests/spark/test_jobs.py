@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from polars.testing import assert_frame_equal
 
 # How rows are packed for Spark's shuffle.
 from polars_rank.spark import query_chunks
+from spark.conftest import OPTIONS
 from spark.logs import log, on_spark, same
+from strategies import make_fewer_queries
 
 pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
 
@@ -168,12 +169,14 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(
             call()
 
 
-def test_the_example(tmp_path: Any) -> None:
-    example = Path(__file__).parents[2] / "examples" / "on_spark.py"
-    command = [sys.executable, "-W", "ignore", str(example)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("neural") >= 2
+@pytest.mark.filterwarnings("ignore")
+def test_the_example(spark: Any, monkeypatch: Any, capsys: Any) -> None:
+    """In the session of the tests: another one would take as long as all the rest."""
+    make_fewer_queries(monkeypatch)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "on_spark.py"))
+    spark.conf.set("spark.sql.shuffle.partitions", OPTIONS["spark.sql.shuffle.partitions"])
+    assert capsys.readouterr().out.count("neural") >= 2
 
 
 def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
