@@ -21,7 +21,7 @@ from strategies import make_fewer_queries
 
 pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
 
-LOG = log()
+LOG = log().select("run", "query", "doc", "score", "label")
 OF_RUN = {"by": "run"}
 
 
@@ -68,12 +68,16 @@ def batches_of(rows: pl.DataFrame, size: int = 7) -> list[Any]:
     ("packed_bytes", "cell_bytes"), [(1, 1), (2_000, 100), (2_000, 1 << 20), (1 << 20, 1)]
 )
 def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> None:
-    rows = LOG.with_columns(
-        *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
-        price=pl.col("score").cast(pl.Decimal(20, 4)),
-        at=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("query")),
-        several=pl.concat_list("label", "label"),
-    ).sample(fraction=1, shuffle=True, seed=1)
+    rows = (
+        log()
+        .with_columns(
+            *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
+            price=pl.col("score").cast(pl.Decimal(20, 4)),
+            at=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("query")),
+            several=pl.concat_list("label", "label"),
+        )
+        .sample(fraction=1, shuffle=True, seed=1)
+    )
     bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
     given = rows.select(bucket, *rows.columns, pl.int_range(pl.len()).alias(query_chunks.PLACE))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
