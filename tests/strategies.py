@@ -173,7 +173,7 @@ def truth(metrics: list[Metric], lists: Lists, ties: str = "doc") -> pl.DataFram
     for metric in metrics:
         oracle = getattr(oracles, metric.function.__name__)
         arguments = {name: _plain(value) for name, value in metric.arguments.items()}
-        columns[metric.output_name] = [oracle(docs, **arguments, ties="input") for docs in ordered]
+        columns[metric.output_name] = [oracle(docs, **arguments) for docs in ordered]
     return pl.DataFrame({"query": list(lists), **columns}, strict=False)
 
 

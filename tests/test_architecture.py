@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
 from collections import Counter
 from functools import cache
@@ -119,26 +118,17 @@ def imports() -> dict[str, set[str]]:
 
 
 def code_lines(path: Path) -> int:
-    """Return the number of lines that hold code."""
+    """Return the number of lines that are not blank, comments or of docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    text = path.read_text(encoding="utf-8")
     docstrings = {
         line
         for node in ast.walk(trees()[path])
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
         for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
     }
-    empty = {
-        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-        tokenize.ENDMARKER,
-    }  # fmt: skip
-    lines = {
-        line
-        for token in tokenize.generate_tokens(iter(text.splitlines(keepends=True)).__next__)
-        if token.type not in empty
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(lines - docstrings)
+    lines = enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
+    code = {number for number, line in lines if line.strip() and line.lstrip()[0] != "#"}
+    return len(code - docstrings)
 
 
 def test_packages_keep_their_budgets() -> None:
@@ -154,7 +144,6 @@ def test_packages_keep_their_budgets() -> None:
 
 
 def test_each_package_that_is_imported_is_declared() -> None:
-    """Imported packages are dependencies or extras; some need an upper bound."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
         "project"
     ]
@@ -176,8 +165,6 @@ def test_each_package_that_is_imported_is_declared() -> None:
     other_names = {"vl_convert": "vl_convert_python"}
     imported = {other_names.get(name, name) for name in imported}
     assert imported - {*sys.stdlib_module_names, "polars_rank"} == names
-    unbounded = {each for each in declared if "<" not in each}
-    assert unbounded == {"pyarrow>=15", "rich>=13", "markupsafe>=2"}
 
 
 def test_imports_point_one_way() -> None:

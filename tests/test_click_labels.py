@@ -129,9 +129,6 @@ def test_errors_of_labels_of_rankings() -> None:
     negative = RANKINGS.with_columns(click=-1)
     schema, of_time = pr.errors.SchemaError, r"\(`time`\) must be numeric or temporal"
     for log, options, error, message in (
-        (RANKINGS, {"time": "when"}, schema, "column 'when' .`time`. not found"),
-        (RANKINGS, {"position": "plaice"}, schema, "column 'plaice' .`position`. not found"),
-        (RANKINGS, {"doc": None}, pr.errors.ArgumentError, "`doc` must be the name of a column"),
         *((log, {"time": "time"}, schema, of_time) for log in times),
         (negative, {}, pr.errors.DataError, "column 'click' .* has negative values"),
     ):
@@ -141,9 +138,6 @@ def test_errors_of_labels_of_rankings() -> None:
 
 def test_errors() -> None:
     for kind, options, message in (
-        ("clicked", {"click": 3}, "`click` must be"),
-        ("satisfied", {"seconds": -1}, "`seconds` must be 0 or more seconds; found -1"),
-        ("satisfied", {"seconds": "30"}, "`seconds` must be a number"),
         ("dwell", {"grades": {}}, "`grades` must have at least one grade, all numbers"),
         ("dwell", {"grades": {1: 10, 2: 10}}, "higher grade must need more seconds; found 10"),
         ("dwell", {"grades": {1: -3}}, r"`grades\[1\]` must be 0 or more seconds"),

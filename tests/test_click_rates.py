@@ -158,19 +158,11 @@ def test_errors() -> None:
     negative = LOG.lazy().with_columns(click=-1)
     no_query = LOG.with_columns(query=pl.lit(None, dtype=pl.String))
     for function, log, options, error, message in (
-        (COEC, LOG, {"click": "klick"}, schema, "column 'klick' .`click`. not found"),
         (COEC, LOG.drop("position"), {}, schema, "'position' .`position`. not found"),
-        (RATES, LOG, {"doc": "id"}, schema, "'id' .`doc`. not found"),
-        (RATES, LOG, {"position": "place"}, schema, "column 'place' .`position`. not found"),
-        (RATES, LOG, {"prior": -1}, arguments, "`prior` must be a number"),
         (RATES, LOG, {"prior": (1,)}, arguments, "`prior` must be"),
         (COEC, LOG, {"grades": 0}, arguments, "`grades` must be a positive integer"),
         (COEC, LOG, {"grades": 1}, arguments, "`grades` must be 2 or more"),
         (RATES, LOG, {"grades": 1}, arguments, "must be 2 or more"),
-        (COEC, LOG, {"doc": None}, arguments, "must be the name of a column; found None"),
-        (COEC, LOG, {"doc": "query"}, arguments, "'query' is used for both `query` and `doc`"),
-        (COEC, LOG, {"query": None}, arguments, "name of a column or several names; found None"),
-        (COEC, LOG, {"position": None}, arguments, "name of a column; found None"),
         (RATES, negative.collect(), {}, rows, r"rows: .*'click' \(`click`\) has negative values"),
         (COEC, negative.set_sorted("query"), {}, rows, r"'click' \(`click`\) has negative values"),
         (COEC, LOG.rename({"doc": "coec"}), {"doc": "coec"}, arguments, "name of a result column"),

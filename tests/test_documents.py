@@ -104,25 +104,11 @@ def test_links_and_names_of_files_lead_somewhere() -> None:
     assert wrong == []
 
 
-def test_references_of_the_paper_are_cited_and_listed() -> None:
-    bibliography, paper = (
-        (ROOT / "examples" / "paper" / name).read_text("utf-8")
-        for name in ("paper.bib", "paper.md")
-    )
-    listed = re.findall(r"^@\w+\{(\w+),$", bibliography, re.MULTILINE)
-    assert sorted(listed) == sorted({*re.findall(r"@(\w+\d{4})", paper)})
-
-
 def test_versions_and_licenses_agree() -> None:
     citation = read_yaml(GITHUB / "CITATION.cff")
     assert (citation["version"], citation["license"]) == (pr.__version__, PROJECT["license"])
     assert citation["authors"] == PROJECT["authors"]
     assert {"cff-version", "message", "title"} <= citation.keys()
-    page = " ".join((GUIDE / "stability.md").read_text("utf-8").split())
-    (polars,) = (each for each in PROJECT["dependencies"] if each.startswith("polars>"))
-    lowest, below = re.findall(r"[\d.]+", polars)
-    assert f"Python {PROJECT['requires-python'].removeprefix('>=')} and later" in page
-    assert f"Polars from {lowest} up to, but without, {below}.0" in page
 
 
 def test_a_script_fills_in_the_citation() -> None:
@@ -133,30 +119,3 @@ def test_a_script_fills_in_the_citation() -> None:
     new = script["filled"](text, {"version": "1.2.3", "doi": "10.1/a", **addresses})
     assert 'in Polars"\nversion: 1.2.3\ndoi: 10.1/a\nurl: https://b.example\nlicense' in new
     assert script["filled"](new, script["addresses"]()) == text
-
-
-def test_the_workflow_runs_both_commands_of_the_readme() -> None:
-    """As the workflow selects the commands, and changes them for Windows."""
-    workflow = read_yaml(GITHUB / "workflows" / "tests.yml")
-    linux, other = (workflow["jobs"][name]["steps"] for name in ("linux", "readme"))
-    assert linux[-1]["run"] == ".ci/run" and (ROOT / ".ci" / "run").is_file()
-    script = other[-1]["run"]
-    pattern = re.search(r"grep '(.*)' README.md", script)
-    commands = re.findall(f"{pattern[1]}.*", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    for old, new in re.findall(r"-e 's\|(.*?)\|(.*?)\|g?'", script):
-        commands = [re.sub(old, new, command) for command in commands]
-    demo, tests = commands
-    assert demo.startswith("python -m venv .venv && .venv/Scripts/pip ") and "demo" in demo
-    assert tests.endswith(".venv-test/Scripts/python -m pytest -q -n auto")
-    assert "/bin/" not in demo + tests
-
-
-def test_no_names_differ_in_case_only() -> None:
-    """File systems of macOS and Windows would have one file for both."""
-    names = [
-        path.relative_to(ROOT).as_posix()
-        for folder in ("polars_rank", "tests", "examples")
-        for path in (ROOT / folder).rglob("*")
-        if "__pycache__" not in path.parts
-    ]
-    assert len({name.lower() for name in names}) == len(names)

@@ -424,14 +424,3 @@ def test_methods_are_those_of_the_package() -> None:
     assert {"ndcg", "evaluate", "judgment_bounds"} <= set(dir(log.ranking))
     assert "datasets" in dir(pr)
     assert "measures" not in dir(pr)
-
-
-def test_weighted_means_are_those_of_the_statistics() -> None:
-    log = log_of(random_lists(seed=33)).with_columns(traffic=1.0 + pl.col("query") % 4)
-    metrics = ["rr", "ap"]
-    lists = pr.per_query(log, metrics, keep="traffic")
-    means = pr.evaluate(log, metrics, weight="traffic")
-    found = pr.summarize(lists, metrics, weight="traffic")
-    for name in metrics:
-        mean = found.filter(metric=name)["mean"].item()
-        assert means[name].item() == pytest.approx(mean, rel=1e-12), name

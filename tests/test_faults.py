@@ -51,47 +51,6 @@ def run(*arguments: object) -> Any:
     return testing.CliRunner().invoke(app, [*map(str, arguments)])
 
 
-def test_damaged_files(tmp_path: Path) -> None:
-    for name in "abc":
-        a_log().write_parquet(tmp_path / f"{name}.parquet")
-    path = tmp_path / "b.parquet"
-    whole = path.read_bytes()
-    for kept in (0, 3, len(whole) // 2, len(whole) - 100):
-        path.write_bytes(whole[:kept])
-        for paths in (path, tmp_path):
-            with pytest.raises(SourceError, match=r"cannot read .*b\.parquet"):
-                pr.scan_log(paths)
-    for pattern in ("none", "none/*.parquet", "none/**/*.parquet"):
-        (tmp_path / "none").mkdir(exist_ok=True)
-        with pytest.raises(SourceError, match="no file matches|no .parquet"):
-            pr.scan_log(tmp_path / pattern)
-
-
-def test_damaged_row_groups(tmp_path: Path) -> None:
-    log, path = a_log(300), tmp_path / "log.parquet"
-    for group, column in ((0, "query"), (1, "label"), (2, "query")):
-        log.write_parquet(path, row_group_size=log.height // 3 + 1)
-        described = pq.ParquetFile(path).metadata.row_group(group)
-        chunks = [described.column(i) for i in range(described.num_columns)]
-        (chunk,) = (chunk for chunk in chunks if chunk.path_in_schema == column)
-        with path.open("r+b") as file:
-            file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
-            file.write(b"\xff" * chunk.total_compressed_size)
-        with pytest.raises(UNREADABLE):
-            evaluated(pr.scan_log(path))
-
-
-@pytest.mark.parametrize("layout", ["sorted", "shuffled"])
-def test_a_file_disappears(tmp_path: Path, layout: str) -> None:
-    for name in "abc":
-        log = a_log().with_columns(query=pl.format("{}-{}", pl.lit(name), "query"))
-        log.sort("query").write_parquet(tmp_path / f"{name}.parquet")
-    scan = pr.scan_log(tmp_path / "*.parquet", layout=layout)
-    (tmp_path / "b.parquet").unlink()
-    with pytest.raises(UNREADABLE, match=r"b\.parquet|No such file"):
-        evaluated(scan)
-
-
 #: A column and its type in the second of two files.
 CASTS = [
     *(("query", pl.Int32), ("query", pl.UInt64), ("doc", pl.Int16), ("score", pl.Float32)),

@@ -10,7 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from oracles import Doc
-from strategies import assert_close, log_of, random_lists, shuffled, truth
+from strategies import assert_close, in_rank_order, log_of, random_lists, shuffled, truth
 
 m = pr.metrics
 EXP2 = {"gain": pr.gains.exp2}
@@ -123,8 +123,9 @@ def test_rel_is_the_threshold_of_the_call() -> None:
 
 def test_geometric_mean_of_average_precision() -> None:
     lists = random_lists(seed=14)
-    known = [docs for docs in lists.values() if oracles.relevant(docs)]
-    for undefined, counted in (("skip", known), ("zero", list(lists.values()))):
+    every = [in_rank_order(docs, "doc") for docs in lists.values()]
+    known = [docs for docs in every if oracles.relevant(docs)]
+    for undefined, counted in (("skip", known), ("zero", every)):
         found = pr.evaluate(log_of(lists), "gm_map", undefined=undefined).item(0, "gm_map")
         assert found == pytest.approx(oracles.gmap(counted), rel=1e-12)
 
@@ -156,7 +157,8 @@ RUNS = random_lists(seed=15), random_lists(seed=16)
 
 def docs_of(run: int, query: int) -> list[int | str]:
     listed = query > 2 if run == 0 else query < 50
-    return [doc.doc for doc in oracles.ranked(RUNS[run][query])] if listed else []
+    docs = in_rank_order(RUNS[run][query], "doc") if listed else []
+    return [doc.doc for doc in oracles.ranked(docs)]
 
 
 def test_overlap_of_two_runs() -> None:

@@ -13,7 +13,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from oracles import Doc
-from strategies import assert_close, log_of, random_lists, shuffled
+from strategies import assert_close, in_rank_order, log_of, random_lists, shuffled
 
 GRADES = {"grades": "grades"}
 WEIGHTS = {"grades": "grades", "weights": "weights"}
@@ -94,7 +94,9 @@ def test_grades_and_weights(rel: int) -> None:
         for query, docs in lists.items():
             of_docs = {doc: covered(grades) for doc, grades in covers[query].items()}
             of_query = weights[query] if weighted else None
-            expected.append(oracle(docs, **own, covers=of_docs, weights=of_query))
+            expected.append(
+                oracle(in_rank_order(docs, "doc"), **own, covers=of_docs, weights=of_query)
+            )
         values = pl.DataFrame({"query": list(lists), metric.output_name: expected}, strict=False)
         assert_close(found.select("query", metric.output_name), values)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,13 @@ from polars.testing import assert_frame_equal
 
 # How rows are packed for Spark's shuffle.
 from polars_rank.spark import query_chunks
+from spark.conftest import OPTIONS
 from spark.logs import log, on_spark, same
+from strategies import make_fewer_queries
 
 pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
 
-LOG = log()
+LOG = log().select("run", "query", "doc", "score", "label")
 OF_RUN = {"by": "run"}
 
 
@@ -67,12 +68,16 @@ def batches_of(rows: pl.DataFrame, size: int = 7) -> list[Any]:
     ("packed_bytes", "cell_bytes"), [(1, 1), (2_000, 100), (2_000, 1 << 20), (1 << 20, 1)]
 )
 def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> None:
-    rows = LOG.with_columns(
-        *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
-        price=pl.col("score").cast(pl.Decimal(20, 4)),
-        at=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("query")),
-        several=pl.concat_list("label", "label"),
-    ).sample(fraction=1, shuffle=True, seed=1)
+    rows = (
+        log()
+        .with_columns(
+            *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
+            price=pl.col("score").cast(pl.Decimal(20, 4)),
+            at=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("query")),
+            several=pl.concat_list("label", "label"),
+        )
+        .sample(fraction=1, shuffle=True, seed=1)
+    )
     bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
     given = rows.select(bucket, *rows.columns, pl.int_range(pl.len()).alias(query_chunks.PLACE))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
@@ -93,12 +98,12 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
 
 def test_one_enormous_list(spark: Any) -> None:
     """A ranking longer than many chunks, in one task with short rankings."""
-    spark.range(1_000_000).createOrReplaceTempView("numbers")
+    spark.range(600_000).createOrReplaceTempView("numbers")
     rows = spark.sql(
         "select if(id % 10 = 0, id, -1) as query, id as doc, cast(id as double) as score, "
         "cast(id % 3 as int) as label from numbers"
     )
-    here = pl.select(doc=pl.int_range(1_000_000)).with_columns(
+    here = pl.select(doc=pl.int_range(600_000)).with_columns(
         query=pl.when(pl.col("doc") % 10 == 0).then("doc").otherwise(-1),
         score=pl.col("doc").cast(pl.Float64),
         label=(pl.col("doc") % 3).cast(pl.Int32),
@@ -168,12 +173,14 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(
             call()
 
 
-def test_the_example(tmp_path: Any) -> None:
-    example = Path(__file__).parents[2] / "examples" / "on_spark.py"
-    command = [sys.executable, "-W", "ignore", str(example)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("neural") >= 2
+@pytest.mark.filterwarnings("ignore")
+def test_the_example(spark: Any, monkeypatch: Any, capsys: Any) -> None:
+    """In the session of the tests: another one would take as long as all the rest."""
+    make_fewer_queries(monkeypatch)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "on_spark.py"))
+    spark.conf.set("spark.sql.shuffle.partitions", OPTIONS["spark.sql.shuffle.partitions"])
+    assert capsys.readouterr().out.count("neural") >= 2
 
 
 def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:

@@ -33,23 +33,13 @@ class Store:
         import boto3
 
         self.endpoint = endpoint
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-        )
+        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
+        self.known = {"aws_endpoint_url": endpoint, "aws_region": "us-east-1", **keys}
+        self.client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
         self.client.create_bucket(Bucket="logs")
 
     def options(self, **more: object) -> dict[str, object]:
-        return {
-            "aws_endpoint_url": self.endpoint,
-            "aws_region": "us-east-1",
-            "aws_access_key_id": "key",
-            "aws_secret_access_key": "secret",
-            **more,
-        }
+        return {**self.known, **more}
 
     def put(self, key: str, table: pl.DataFrame | bytes, **options: object) -> str:
         body = table
@@ -84,7 +74,7 @@ class Wire:
         self.limit: int | None = None
         self.silent = False
         self.cuts = 0
-        self.connections = 0
+        self.read = 0
         self.open: list[socket.socket] = []
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
@@ -98,7 +88,6 @@ class Wire:
                 self.open.append(near)
                 far = socket.create_connection(self.server)
                 self.open.append(far)
-                self.connections += 1
                 threading.Thread(target=self._ask, args=(near, far), daemon=True).start()
                 threading.Thread(target=self._answer, args=(near, far), daemon=True).start()
 
@@ -121,6 +110,7 @@ class Wire:
                     return
                 near.sendall(data)
                 sent += len(data)
+                self.read += len(data)
             near.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -161,10 +151,7 @@ def test_layouts(store: Store, layout: str) -> None:
     assert_close(pr.evaluate(log, METRICS).collect(engine="streaming"), pr.evaluate(rows, METRICS))
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["s3://logs/hive/", "s3://logs/hive", "s3://logs/hive/**/*.parquet"],
-)
+@pytest.mark.parametrize("path", ["s3://logs/hive/", "s3://logs/hive/**/*.parquet"])
 def test_directories_and_hive_partitions(store: Store, path: str) -> None:
     for day in (1, 2, 3):
         part = LOG.filter(pl.col("query") % 3 == day - 1)
@@ -216,22 +203,9 @@ def test_only_the_ranges_that_are_needed_are_read(store: Store, wire: Wire) -> N
     )
     url = store.put("wide.parquet", wide, row_group_size=200, compression="uncompressed")
     size = store.client.head_object(Bucket="logs", Key="wide.parquet")["ContentLength"]
-    read = 0
-
-    class Counting(Wire):
-        def _answer(self, near: socket.socket, far: socket.socket) -> None:
-            nonlocal read
-            with suppress(OSError):
-                while data := far.recv(65536):
-                    read += len(data)
-                    near.sendall(data)
-
-    counting = Counting(store.endpoint)
-    options = {**store.options(), "aws_endpoint_url": counting.endpoint}
-    log = pr.scan_log(url, storage_options=options)
+    log = pr.scan_log(url, storage_options=store.options(aws_endpoint_url=wire.endpoint))
     assert_close(pr.evaluate(log, METRICS).collect(engine="streaming"), WANTED)
-    counting.close()
-    assert 0 < read < size / 2
+    assert 0 < wire.read < size / 2
 
 
 def test_a_bucket_and_a_directory_whose_name_has_a_dot(store: Store) -> None:
@@ -263,25 +237,33 @@ def test_results_go_to_the_store(store: Store) -> None:
     assert_frame_equal(lists, pr.per_query(LOG, METRICS))
 
 
-MISSING = {
-    "an object": ("s3://logs/none.parquet", "object 'none.parquet' not found; check the path"),
-    "a pattern": ("s3://logs/none/*.parquet", "no file matches 's3://logs/none/.*check the bucket"),
-    "a directory": ("s3://logs/none/", "no file matches 's3://logs/none/'"),
-    "a name with a dot": ("s3://logs/none.v1", "no file matches 's3://logs/none.v1'"),
-    "a bucket alone": ("s3://nobody", "bucket not found; check its name"),
-    "a name": ("s3://logs/none", "no file matches 's3://logs/none'"),
-    "a bucket": ("s3://nobody/a.parquet", "bucket not found; check its name"),
-    "a bucket of a pattern": ("s3://nobody/*.parquet", "bucket not found; check its name"),
-    "a bucket of a directory": ("s3://nobody/logs/", "bucket not found; check its name"),
-}
+NOBODY = "bucket not found; check its name"
 
 
-@pytest.mark.parametrize(("url", "said"), MISSING.values(), ids=MISSING.keys())
-def test_what_is_not_there(store: Store, url: str, said: str) -> None:
-    with pytest.raises(pr.errors.SourceError, match=said) as caught:
-        pr.scan_log(url, storage_options=store.options())
-    assert url.rstrip("/") in str(caught.value)
-    assert "<?xml" not in str(caught.value)
+def test_what_is_not_there(store: Store) -> None:
+    options = store.options()
+    store.put("bad/a.parquet", b"no Parquet, but long enough to be one")
+    for url, said in {
+        "s3://logs/bad/a.parquet": "cannot read 's3://logs/bad/a.parquet' as Parquet",
+        "s3://logs/none.parquet": "object 'none.parquet' not found; check the path",
+        "s3://logs/none/*.parquet": "no file matches 's3://logs/none/.*check the bucket",
+        "s3://logs/none/": "no file matches 's3://logs/none/'",
+        "s3://logs/none.v1": "no file matches 's3://logs/none.v1'",
+        "s3://logs/none": "no file matches 's3://logs/none'",
+        **dict.fromkeys(
+            (f"s3://nobody{end}" for end in ("", "/a.parquet", "/*", "/logs/")), NOBODY
+        ),
+    }.items():
+        with pytest.raises(pr.errors.SourceError, match=said) as caught:
+            pr.scan_log(url, storage_options=options)
+        assert url.rstrip("/") in str(caught.value)
+        assert "<?xml" not in str(caught.value)
+    for url, said in {
+        "s3://nobody/a.parquet": "bucket not found",
+        "s3://logs/no/*": "no file",
+    }.items():
+        with pytest.raises(pr.errors.SourceError, match=said):
+            pr.evaluate(pl.scan_parquet(url, storage_options=options), "rr")
 
 
 def test_a_wrong_key_is_denied(store: Store) -> None:
@@ -306,30 +288,6 @@ def test_a_wrong_key_is_denied(store: Store) -> None:
             pr.evaluate(log, "rr").collect(engine="streaming")
     finally:
         check("inf")
-
-
-def test_a_scan_of_ones_own_has_the_same_errors(store: Store) -> None:
-    for url, said in {
-        "s3://nobody/a.parquet": "bucket not found",
-        "s3://logs/no/*": "no file",
-    }.items():
-        scan = pl.scan_parquet(url, storage_options=store.options())
-        with pytest.raises(pr.errors.SourceError, match=said):
-            pr.evaluate(scan, "rr")
-
-
-def test_files_that_are_no_parquet_or_differ(store: Store) -> None:
-    url = store.put("bad/a.parquet", b"no Parquet, but long enough to be one")
-    with pytest.raises(
-        pr.errors.SourceError, match="cannot read 's3://logs/bad/a.parquet' as Parquet"
-    ):
-        pr.scan_log(url, storage_options=store.options())
-    store.put("differ/a.parquet", LOG)
-    store.put("differ/b.parquet", LOG.select("query"))
-    with pytest.raises(pr.errors.SourceError, match="b.parquet|columns|schema"):
-        pr.evaluate(
-            pr.scan_log("s3://logs/differ/*.parquet", storage_options=store.options()), "rr"
-        ).collect()
 
 
 QUICK = {"retry_init_backoff_ms": 10}
@@ -358,7 +316,7 @@ def test_a_connection_that_breaks_now_and_then(store: Store, large: str, wire: W
 
 @pytest.mark.parametrize(
     ("layout", "silent"),
-    [("sorted", False), ("adjacent", False), ("shuffled", False), ("sorted", True)],
+    [("adjacent", False), ("shuffled", False), ("sorted", True)],
 )
 def test_a_connection_that_breaks_for_good(
     store: Store, large: str, wire: Wire, layout: str, silent: bool
