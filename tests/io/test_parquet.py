@@ -202,7 +202,7 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     assert rows.select(hashed.n_unique()).item() == 1200
     # Numbers are not collected, but results still read the rows ranking by ranking.
     some = found.filter(pl.col("query") < 9).with_columns(one=1)
-    ranked = pr.rank(found, run=None)
+    ranked = pr.rank(found, query=keys, run=None)
     for each in (found, some, some.select(pl.all()), some.drop("one").sort("doc"), ranked):
         assert name in each.collect_schema()
         for engine in ENGINES:
