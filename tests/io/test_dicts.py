@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from rows import check_each
 
 #: Rankings and judgments have different queries on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(leaves them out|do the ids match)")
@@ -82,38 +84,26 @@ def test_numbers_and_ids_of_other_types() -> None:
     ]
 
 
-WRONG = {
-    "a list of documents": (
-        (BM25, {"q1": ["a"]}),
-        "`judgments` must map each query to a dictionary {doc: label}; found list for query 'q1'; "
-        "for documents that are all relevant, pass dict.fromkeys(docs, 1)",
-    ),
-    "one level": (({"a": 0.5}, JUDGMENTS), "a dictionary {doc: score}; found float for query 'a'"),
-    "text": (({"q1": {"a": "x"}}, JUDGMENTS), "scores in `rankings` must be numbers; found String"),
-    "a table": ((pl.DataFrame({"q": 1}), JUDGMENTS), "for tables, use pr.join_judgments"),
-    "a list of runs": (
-        ([BM25], JUDGMENTS),
-        "`rankings` must be a dictionary {query: {doc: score}}",
-    ),
-    "ids that never match": (
-        ({1: {"a": 1.0}}, JUDGMENTS),
-        "`rankings` has ids of queries of type Int64 and `judgments` of type String",
-    ),
-    "swapped": ((JUDGMENTS, BM25), "were they swapped? Pass the rankings first."),
-    "swapped, with whole scores": (
-        ({"q1": {"a": 1, "b": 0, "c": 0}}, {"q1": {"a": 3.0, "b": 2.0}}),
-        "convert the scores to floats",
-    ),
-    "swapped, with several runs": (
-        (JUDGMENTS, {"bm25": BM25}),
-        "`judgments` holds several runs; pass the rankings first",
-    ),
-    "no id": ((BM25, {"q1": {None: 1}}), "`judgments` has the document None"),
-}
+#: Rankings, judgments, and what is wrong.
+WRONG: list[tuple[Any, Any, str]] = [
+    (BM25, {"q1": ["a"]}, "`judgments` must map each query to a dictionary {doc: label}; found list "
+     "for query 'q1'; for documents that are all relevant, pass dict.fromkeys(docs, 1)"),
+    ({"a": 0.5}, JUDGMENTS, "a dictionary {doc: score}; found float for query 'a'"),
+    ({"q1": {"a": "x"}}, JUDGMENTS, "scores in `rankings` must be numbers; found String"),
+    (pl.DataFrame({"q": 1}), JUDGMENTS, "for tables, use pr.join_judgments"),
+    ([BM25], JUDGMENTS, "`rankings` must be a dictionary {query: {doc: score}}"),
+    ({1: {"a": 1.0}}, JUDGMENTS,
+     "`rankings` has ids of queries of type Int64 and `judgments` of type String"),
+    (JUDGMENTS, BM25, "were they swapped? Pass the rankings first."),
+    ({"q1": {"a": 1, "b": 0, "c": 0}}, {"q1": {"a": 3.0, "b": 2.0}}, "convert the scores to floats"),
+    (JUDGMENTS, {"bm25": BM25}, "`judgments` holds several runs; pass the rankings first"),
+    (BM25, {"q1": {None: 1}}, "`judgments` has the document None"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG.keys())
-def test_dictionaries_that_do_not_fit(given: Any, message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError) as error:
-        pr.from_dicts(*given)
-    assert message in str(error.value)
+def test_dictionaries_that_do_not_fit() -> None:
+    def check(rankings: Any, judgments: Any, message: str) -> None:
+        with pytest.raises(pr.errors.ArgumentError, match=re.escape(message)):
+            pr.from_dicts(rankings, judgments)
+
+    check_each(check, WRONG)

@@ -11,6 +11,9 @@ import pytest
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
 
+# Fewer rows count as many, so that they are made in less time.
+from polars_rank.frames import layouts
+
 RankWarning = pr.errors.RankWarning
 
 
@@ -49,9 +52,10 @@ def test_sorted_tables_are_joined_in_batches(tmp_path: Path, keys: list[str]) ->
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_the_order_of_a_large_scan_of_judgments_is_found_out(
-    tmp_path: Path, shuffled: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shuffled: bool
 ) -> None:
-    row = pl.int_range(1_000_000)
+    monkeypatch.setattr(layouts, "_MANY_ROWS", 120_000)
+    row = pl.int_range(120_000)
     table = pl.select(query=row // 50, doc=row % 50, label=row % 3)
     order = [pl.col("query", "doc").hash(1)] if shuffled else []
     table.sort([*order, "query"]).write_parquet(tmp_path / "judgments")
@@ -69,8 +73,7 @@ def test_the_order_of_a_large_scan_of_judgments_is_found_out(
     assert_frame_equal(seen.collect(engine="streaming"), kept)
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize(("engine", "runs"), [("in-memory", False), ("streaming", True)])
 @pytest.mark.filterwarnings("ignore:.* leaves them out")
 def test_rows_keep_the_order_of_the_rankings(engine: Any, runs: bool) -> None:
     rankings = pl.DataFrame({
@@ -107,14 +110,12 @@ JUDGED_TWICE = pl.DataFrame({"query": "q", "doc": ["a", "b", "a"], "label": [2, 
 CONFLICT = r"several labels for one document of a query \(rows: 1; .*doc = 'a', label = \[1, 2\]\)"
 
 
-@pytest.mark.parametrize("judgments", [JUDGED_TWICE, JUDGED_TWICE.reverse()])
 @pytest.mark.parametrize("kind", ["eager", "lazy", "sorted", "subtopic", "file", "lists"])
-def test_unequal_labels_are_an_error(kind: str, judgments: pl.DataFrame, tmp_path: Path) -> None:
+def test_unequal_labels_are_an_error(kind: str, tmp_path: Path) -> None:
     """Otherwise, the order of rows would decide which label counts."""
     run: Any = pl.DataFrame({"query": "q", "doc": ["a"], "score": [1.0]})
-    conflict = CONFLICT
 
-    def table() -> pl.DataFrame:
+    def table(judgments: pl.DataFrame) -> pl.DataFrame:
         if kind == "file":
             lines = (f"{query} 0 {doc} {label}\n" for query, doc, label in judgments.rows())
             (tmp_path / "qrels").write_text("".join(lines), "utf-8")
@@ -133,13 +134,14 @@ def test_unequal_labels_are_an_error(kind: str, judgments: pl.DataFrame, tmp_pat
             tables = [each.set_sorted("query") for each in tables]
         return pr.join_judgments(*tables).collect()
 
-    if kind == "subtopic":
-        conflict = conflict.replace("'a', ", "'a', subtopic = 's', ")
-    with pytest.raises(pr.errors.DataError, match=conflict):
-        table()
+    conflict = (
+        CONFLICT.replace("'a', ", "'a', subtopic = 's', ") if kind == "subtopic" else CONFLICT
+    )
+    for judgments in (JUDGED_TWICE, JUDGED_TWICE.reverse()):
+        with pytest.raises(pr.errors.DataError, match=conflict):
+            table(judgments)
     # Equal labels are one judgment.
-    judgments = judgments.with_columns(label=1)
-    assert table()["doc"].sort().to_list() == ["a", "b"]
+    assert table(JUDGED_TWICE.with_columns(label=1))["doc"].sort().to_list() == ["a", "b"]
 
 
 def test_judgments_of_several_judges_and_subtopics() -> None:

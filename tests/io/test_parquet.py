@@ -6,7 +6,6 @@ With POLARS_RANK_DEEP=1 in the environment, fifty times as many damaged files ar
 from __future__ import annotations
 
 import gc
-import math
 import os
 import random
 import subprocess
@@ -43,7 +42,6 @@ LAYOUTS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "shuffled": (lambda log: log.sample(fraction=1, shuffle=True, seed=1), "2GB"),
     "spilled": (lambda log: log.sample(fraction=1, shuffle=True, seed=1), "1MB"),
 }
-layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 @cache
@@ -91,24 +89,6 @@ def test_batches_of_any_size(tmp_path: Path, layout: str) -> None:
         with pl.Config(streaming_chunk_size=rows):
             found = by_query(scan(tmp_path / "log.parquet", layout), engine)
             assert_frame_equal(found, by_query(log))
-
-
-@layouts
-@pytest.mark.usefixtures("small")
-def test_lists_that_end_at_a_batch_or_go_on(tmp_path: Path, layout: str) -> None:
-    rows = 5_700
-    for length in (100, 1_251):  # a ranking of 1,251 rows spans several batches
-        log = pl.select(row=pl.int_range(rows)).select(
-            query=pl.col("row") // length,
-            doc=pl.col("row") % length,
-            score=pl.col("row") * 7919 % 10_007 / 10_007,
-            label=pl.col("row").hash(seed=1) % 3,
-        )
-        path = tmp_path / f"{length}.parquet"
-        lying(layout, log).write_parquet(path)
-        found = by_query(scan(path, layout))
-        assert found.height == math.ceil(rows / length)
-        assert_frame_equal(found, by_query(log))
 
 
 @pytest.mark.parametrize(("layout", "engine"), [*zip(LAYOUTS, ENGINES[::-1] * 2, strict=True)])
@@ -614,17 +594,6 @@ def test_nothing_is_left_of_a_sorted_log(tmp_path: Path, temporary: Path) -> Non
     next(batches)
     assert len([*temporary.iterdir()]) == 1  # it exists while it is needed
     del batches
-    assert_gone(temporary)
-
-
-@pytest.mark.usefixtures("small")
-def test_nothing_is_left_after_an_error(tmp_path: Path, temporary: Path) -> None:
-    log = a_log().with_columns(
-        score=pl.when(pl.col("query") != 7).then("score").otherwise(float("nan"))
-    )
-    lying("spilled", log).write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(pr.errors.DataError, match="NaN"):
-        numbers(scan(tmp_path / "log.parquet", "spilled"))
     assert_gone(temporary)
 
 
