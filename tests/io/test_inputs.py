@@ -8,12 +8,10 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars.testing import assert_frame_equal
 from polars_rank.errors import ArgumentError, SourceError
 from servers import serving
 
