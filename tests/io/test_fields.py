@@ -200,7 +200,7 @@ def test_a_folder_is_one_run(tmp_path: Path) -> None:
     assert both["run"].unique(maintain_order=True).to_list() == ["results", "a"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "query,doc,score\n", "{}"])
+@pytest.mark.parametrize("content", ["", "query,doc,score\n", "{}"])
 def test_an_empty_file_of_results_is_0(tmp_path: Path, content: str) -> None:
     empty, full = written(tmp_path, content, "none.x"), written(tmp_path, A, "a.json")
     judgments = pr.scan_judgments(written(tmp_path, "q 0 x 1\np 0 x 1\n", "qrels"))

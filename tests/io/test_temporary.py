@@ -1,4 +1,4 @@
-"""Temporary folders: those of other processes remain."""
+"""Temporary folders: they vanish, and those of other processes remain."""
 
 from __future__ import annotations
 
