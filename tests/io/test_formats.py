@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 from rows import check_each
 
 from polars_rank.errors import (
-    ArgumentError, DataError, RankError, RankWarning, SchemaError, SourceError,
+    ArgumentError, DataError, RankError, RankWarning, SchemaError,
 )  # fmt: skip
 
 CASES = json.loads(Path(__file__).with_name("readers.json").read_text("utf-8"))
@@ -158,47 +158,14 @@ def test_other_fields_are_columns(tmp_path: Path) -> None:
     assert judgments.head(1).collect().height == 1
 
 
-SPAN = {
-    "context": {"trace_id": "t", "span_id": "s"}, "span_kind": "RETRIEVER",
-    "start_time": "2026-01-01T00:00:00Z", "end_time": "2026-01-01T00:00:01.5Z",
-    "status_code": "ERROR", "status_message": "no index", "attributes": {"input.value": "a"},
-}  # fmt: skip
-FAILURES = {"q1": {"error": {"type": "parsing_exception"}}}
+def test_errors_and_latencies(tmp_path: Path) -> None:
+    def check(name: str, content: Any, query: str, rows: Any) -> None:
+        path = written(tmp_path / name, content)
+        with pytest.warns(RankWarning, match=f"{path}: 1 query has an error, such as '{query}'"):
+            run = pr.scan_run(path).collect()
+        assert run.to_dicts() == rows
 
-
-@pytest.mark.parametrize(
-    ("content", "query", "rows"),
-    [
-        (
-            [{"id": 1, "query": "?", "results": ["a"], "latency": 2, "system": "s"},
-             {"id": 2, "query": "?", "error": "timeout", "latency": 0.5, "system": "s"}],
-            "2",
-            [{"query": "1", "doc": "a", "score": -1.0, "run": "s", "latency": 2.0, "error": None},
-             {"query": "2", "doc": None, "score": None, "run": "s", "latency": 0.5,
-              "error": "timeout"}],
-        ),
-        (
-            {"json": {"details": {}, "failures": FAILURES}},
-            "q1", [{"query": "q1", "doc": None, "score": None, "error": json.dumps(FAILURES["q1"])}],
-        ),
-        (
-            [SPAN],
-            "a", [{"query": "a", "doc": None, "score": None, "trace": "t", "latency": 1.5,
-                   "error": "no index"}],
-        ),
-        (
-            "query,doc,score,error\n1,a,1,\n2,,,timeout\n",
-            "2", [{"query": "1", "doc": "a", "score": 1.0, "error": None},
-                  {"query": "2", "doc": None, "score": None, "error": "timeout"}],
-        ),
-    ],
-    ids=["JSON lines", "rank_eval", "spans", "CSV"],
-)  # fmt: skip
-def test_errors_and_latencies(tmp_path: Path, content: Any, query: str, rows: Any) -> None:
-    path = written(tmp_path / "run", content)
-    with pytest.warns(RankWarning, match=f"{path}: 1 query has an error, such as '{query}'"):
-        run = pr.scan_run(path).collect()
-    assert run.to_dicts() == rows
+    check_each(check, CASES["errors"])
 
 
 def test_columns_of_queries_are_groups(tmp_path: Path) -> None:
