@@ -67,34 +67,44 @@ def test_one_dimension_and_the_sizes_of_groups() -> None:
         ]
 
 
-def test_one_dimension_alone_is_one_list() -> None:
-    assert pr.from_arrays([1, 0], [0.5, 0.7]).rows() == [(0, 1, 0.5, 1), (0, 2, 0.7, 0)]
+#: Labels, scores, options, and the rows of the long table.
+TABLES: dict[str, tuple[Any, Any, dict[str, Any], list[tuple[Any, ...]]]] = {
+    "one dimension alone": ([1, 0], [0.5, 0.7], {}, [(0, 1, 0.5, 1), (0, 2, 0.7, 0)]),
+    "lists of different lengths": (
+        [[1], [], [0, 2]], [[0.5], [], [0.1, 0.2]], {},
+        [(0, 1, 0.5, 1), (1, None, None, None), (2, 1, 0.1, 0), (2, 2, 0.2, 2)],
+    ),
+    "groups of different lengths": (
+        [1, 0, 2], [0.5, 0.1, 0.2], {"groups": [1, 0, 2]},
+        [(0, 1, 0.5, 1), (1, None, None, None), (2, 1, 0.1, 0), (2, 2, 0.2, 2)],
+    ),
+    "nothing": (np.zeros((0, 3)), np.zeros((0, 3)), {}, []),
+    "no groups": ([], [], {"groups": []}, []),
+    "a query whose elements do not stand together": (
+        [1, 0, 2], [0.5, 0.1, 0.2], {"queries": [7, 8, 7]},
+        [(7, 1, 0.5, 1), (8, 1, 0.1, 0), (7, 2, 0.2, 2)],
+    ),
+    "documents and ids of rows": (
+        [[1, 0], [2]], [[0.5, 0.1], [0.2]], {"docs": [["a", "b"], ["a"]], "queries": ["x", "y"]},
+        [("x", "a", 0.5, 1), ("x", "b", 0.1, 0), ("y", "a", 0.2, 2)],
+    ),
+    "documents as objects": (
+        [1, 0], [0.5, 0.1], {"docs": np.array(["a", "b"], dtype=object)},
+        [(0, "a", 0.5, 1), (0, "b", 0.1, 0)],
+    ),
+    "nulls and numbers of several kinds": (
+        [[1, None], [0.5]], [[2, 0.5], [None]], {},
+        [(0, 1, 2.0, 1.0), (0, 2, 0.5, None), (1, 1, None, 0.5)],
+    ),
+    "flags": (np.array([True, False]), [1, 2], {}, [(0, 1, 1, True), (0, 2, 2, False)]),
+}  # fmt: skip
 
 
-def test_lists_of_different_lengths_and_nothing_in_them() -> None:
-    expected = [(0, 1, 0.5, 1), (1, None, None, None), (2, 1, 0.1, 0), (2, 2, 0.2, 2)]
-    assert pr.from_arrays([[1], [], [0, 2]], [[0.5], [], [0.1, 0.2]]).rows() == expected
-    assert pr.from_arrays([1, 0, 2], [0.5, 0.1, 0.2], groups=[1, 0, 2]).rows() == expected
-    assert pr.from_arrays(np.zeros((0, 3)), np.zeros((0, 3))).is_empty()
-    assert pr.from_arrays([], [], groups=[]).is_empty()
+def test_long_tables() -> None:
+    def check(name: str, labels: Any, scores: Any, options: Any, rows: Any) -> None:
+        assert pr.from_arrays(labels, scores, **options).rows() == rows
 
-
-def test_elements_of_a_query_need_not_stand_together() -> None:
-    table = pr.from_arrays([1, 0, 2], [0.5, 0.1, 0.2], queries=[7, 8, 7])
-    assert table.rows() == [(7, 1, 0.5, 1), (8, 1, 0.1, 0), (7, 2, 0.2, 2)]
-
-
-def test_documents_and_ids_of_rows() -> None:
-    table = pr.from_arrays([[1, 0], [2]], [[0.5, 0.1], [0.2]], docs=[["a", "b"], ["a"]],
-                           queries=["x", "y"])  # fmt: skip
-    assert table.rows() == [("x", "a", 0.5, 1), ("x", "b", 0.1, 0), ("y", "a", 0.2, 2)]
-    docs = np.array(["a", "b"], dtype=object)
-    assert pr.from_arrays([1, 0], [0.5, 0.1], docs=docs)["doc"].to_list() == ["a", "b"]
-
-
-def test_what_is_unknown_and_numbers_of_several_kinds() -> None:
-    table = pr.from_arrays([[1, None], [0.5]], [[2, 0.5], [None]])
-    assert table.rows() == [(0, 1, 2.0, 1.0), (0, 2, 0.5, None), (1, 1, None, 0.5)]
+    check_each(check, [(name, *row) for name, row in TABLES.items()])
     table = pr.from_arrays(np.array([True, False]), np.array([1, 2], dtype=np.float32))
     assert table.schema["score"] == pl.Float32
     assert pr.evaluate(table, "rr")["rr"].item() == 1 / 2

@@ -85,20 +85,6 @@ def test_a_field_with_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     check_each(check, forms + [(form, *row) for row in UNKNOWN[1:] for form in ("csv", "json")])
 
 
-def test_a_field_may_be_named_or_left_out(tmp_path: Path) -> None:
-    rows = [
-        {"query_id": "q1", "doc_id": "a", "qrel": 0},
-        {"query_id": "q1", "doc_id": "b", "qrel": 2},
-    ]
-    path, run = (
-        written(tmp_path, rows),
-        pr.scan_run(written(tmp_path, "q1 Q0 a 1 2\nq1 Q0 b 2 1\n", "run")),
-    )
-    for label, mrr in (("qrel", 1 / 2), (None, 1)):
-        judgments = pr.scan_judgments(path, fields={"label": label})
-        assert pr.evaluate(pr.join_judgments(run, judgments), "mrr").collect()["mrr"].item() == mrr
-
-
 def test_an_unknown_list_is_no_document(tmp_path: Path) -> None:
     def check(form: str) -> None:
         rows = [{"id": 1, "question": "Where?", "evidence": ["k7"]}]

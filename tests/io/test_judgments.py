@@ -361,38 +361,44 @@ JUDGED_TWICE = pl.DataFrame({"query": "q", "doc": ["a", "b", "a"], "label": [2, 
 CONFLICT = r"several labels for one document of a query \(rows: 1; .*doc = 'a', label = \[1, 2\]\)"
 
 
-@pytest.mark.parametrize("kind", ["eager", "lazy", "sorted", "subtopic", "file", "lists"])
-def test_unequal_labels_are_an_error(kind: str, tmp_path: Path) -> None:
+ONE: Any = pl.DataFrame({"query": "q", "doc": ["a"], "score": [1.0]})
+
+
+def from_file(judgments: pl.DataFrame, path: Path) -> Any:
+    path.write_text("".join(f"{q} 0 {doc} {n}\n" for q, doc, n in judgments.rows()), "utf-8")
+    return pr.scan_judgments(path)
+
+
+def from_lists(judgments: pl.DataFrame, _: Path) -> Any:
+    lists = judgments.group_by("query").agg(judged=pl.struct("doc", "label"))
+    lists = lists.with_columns(shown=pl.lit(["a"]))
+    return pr.from_lists(lists, retrieved="shown", relevant="judged", query="query")
+
+
+WAYS: dict[str, Any] = {
+    "eager": lambda judgments, _: pr.join_judgments(ONE, judgments),
+    "lazy": lambda judgments, _: pr.join_judgments(ONE.lazy(), judgments.lazy()),
+    "sorted": lambda judgments, _: pr.join_judgments(
+        *(table.lazy().set_sorted("query") for table in (ONE, judgments))
+    ),
+    "subtopic": lambda judgments, _: pr.join_judgments(
+        ONE, judgments.with_columns(subtopic=pl.lit("s")), subtopic="subtopic"
+    ),
+    "file": from_file,
+    "lists": from_lists,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_unequal_labels_are_an_error(way: str, tmp_path: Path) -> None:
     """Otherwise, the order of rows would decide which label counts."""
-    run: Any = pl.DataFrame({"query": "q", "doc": ["a"], "score": [1.0]})
-
-    def table(judgments: pl.DataFrame) -> pl.DataFrame:
-        if kind == "file":
-            lines = (f"{query} 0 {doc} {label}\n" for query, doc, label in judgments.rows())
-            (tmp_path / "qrels").write_text("".join(lines), "utf-8")
-            return pr.scan_judgments(tmp_path / "qrels").collect()
-        if kind == "lists":
-            judged = judgments.group_by("query").agg(judged=pl.struct("doc", "label"))
-            lists = judged.with_columns(shown=pl.lit(["a"]))
-            return pr.from_lists(lists, retrieved="shown", relevant="judged", query="query")
-        if kind == "subtopic":
-            topics = judgments.with_columns(subtopic=pl.lit("s"))
-            return pr.join_judgments(run, topics, subtopic="subtopic")
-        if kind == "eager":
-            return pr.join_judgments(run, judgments)
-        tables = [each.lazy() for each in (run, judgments)]
-        if kind == "sorted":
-            tables = [each.set_sorted("query") for each in tables]
-        return pr.join_judgments(*tables).collect()
-
-    conflict = (
-        CONFLICT.replace("'a', ", "'a', subtopic = 's', ") if kind == "subtopic" else CONFLICT
-    )
+    conflict = CONFLICT.replace("'a', ", "'a', subtopic = 's', ") if way == "subtopic" else CONFLICT
     for judgments in (JUDGED_TWICE, JUDGED_TWICE.reverse()):
         with pytest.raises(pr.errors.DataError, match=conflict):
-            table(judgments)
+            WAYS[way](judgments, tmp_path / "qrels").lazy().collect()
     # Equal labels are one judgment.
-    assert table(JUDGED_TWICE.with_columns(label=1))["doc"].sort().to_list() == ["a", "b"]
+    found = WAYS[way](JUDGED_TWICE.with_columns(label=1), tmp_path / "qrels").lazy().collect()
+    assert found["doc"].sort().to_list() == ["a", "b"]
 
 
 def test_judgments_of_several_judges_and_subtopics() -> None:
