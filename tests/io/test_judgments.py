@@ -27,24 +27,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*(leaves them out|do the ids ma
 
 ENGINES: Any = ("in-memory", "streaming")
 
-RUN = pl.DataFrame(
-    {
-        "run": ["A", "A", "B"],
-        "query": [1, 1, 1],
-        "doc": ["a", "b", "c"],
-        "score": [0.9, 0.8, 0.7],
-    }
-)
+RUN = pl.DataFrame({
+    "run": ["A", "A", "B"], "query": 1, "doc": ["a", "b", "c"], "score": [0.9, 0.8, 0.7],
+}).cast({"query": pl.Int64})  # fmt: skip
 JUDGMENTS = pl.DataFrame({"query": [1, 1, 2], "doc": ["b", "c", "z"], "label": [2, 0, 1]})
 JOINED = [
-    ("A", 1, "a", 0.9, None),
-    ("A", 1, "b", 0.8, 2),
-    ("A", 1, "c", None, 0),
-    ("A", 2, "z", None, 1),
-    ("B", 1, "b", None, 2),
-    ("B", 1, "c", 0.7, 0),
-    ("B", 2, "z", None, 1),
-]
+    ("A", 1, "a", 0.9, None), ("A", 1, "b", 0.8, 2), ("A", 1, "c", None, 0),
+    ("A", 2, "z", None, 1), ("B", 1, "b", None, 2), ("B", 1, "c", 0.7, 0), ("B", 2, "z", None, 1),
+]  # fmt: skip
 
 
 #: Changes of both tables, options, and columns of the joined table: each is joined like `RUN`.
@@ -115,17 +105,13 @@ def test_columns_of_lists_runs_and_queries_are_known_where_only_judgments_are() 
     assert joined.filter(doc="b", run="A")["country"].to_list() == [None]
 
 
+retrieved_rows = st.tuples(
+    st.sampled_from("AB"), st.integers(0, 2), st.integers(0, 4), st.sampled_from([0, 1, None])
+)
+
+
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from("AB"),
-            st.integers(0, 2),
-            st.integers(0, 4),
-            st.sampled_from([0, 1, None]),
-        ),
-        unique_by=lambda row: row[:3],
-        min_size=5,
-    ),
+    st.lists(retrieved_rows, unique_by=lambda row: row[:3], min_size=5),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), unique=True),
 )
 def test_joined_against_plain_python(
@@ -170,12 +156,9 @@ def test_numbers_and_order_of_a_scanned_log_are_forgotten(
     tmp_path: Path, layout: Any, by: str | None
 ) -> None:
     queries = {"sorted": [1, 1, 3, 3], "adjacent": [3, 3, 1, 1], "shuffled": [3, 1, 3, 1]}[layout]
-    run = pl.DataFrame(
-        {"run": "A", "query": queries, "doc": list("abcd"), "score": [4.0, 3.0, 2.0, 1.0]}
-    )
-    judgments = pl.DataFrame(
-        {"query": [*queries, 0, 0, 2, 2], "doc": list("abcd") * 2, "label": [0, 1] * 4}
-    )
+    run = pl.DataFrame({"run": "A", "query": queries, "doc": list("abcd"), "score": [4.0, 3, 2, 1]})
+    judged = {"query": [*queries, 0, 0, 2, 2], "doc": list("abcd") * 2, "label": [0, 1] * 4}
+    judgments = pl.DataFrame(judged)
     run.write_parquet(tmp_path / "run.parquet")
     scanned = pr.scan_log(tmp_path / "run.parquet", by=by, layout=layout)
     joined = pr.join_judgments(scanned, judgments)
@@ -208,12 +191,7 @@ def test_queries_of_several_columns() -> None:
     joined = pr.join_judgments(run, judgments, query=["day", "query"])
     assert sorted(
         joined.filter(run="B").select("day", "query", "doc", "label").rows(), key=str
-    ) == [
-        (1, 1, "b", 2),
-        (1, 1, "c", None),
-        (1, 2, "z", 1),
-        (2, 1, "c", 0),
-    ]
+    ) == [(1, 1, "b", 2), (1, 1, "c", None), (1, 2, "z", 1), (2, 1, "c", 0)]
 
 
 def test_empty_tables() -> None:

@@ -112,26 +112,22 @@ def test_dictionaries() -> None:
         pr.from_dicts({"1": {10: 1.0}}, {"1": {"10": 1}})
 
 
-@pytest.mark.parametrize("lazily", [False, True])
-def test_lists(lazily: bool) -> None:
+def test_lists() -> None:
     lists = pl.DataFrame({
         "shown": [["10", "11"], ["12"]], "bought": [["d10"], ["d12", "d13"]], "near": [["12"], []],
     })  # fmt: skip
-    table = lists.lazy() if lazily else lists
 
-    def found(relevant: str) -> list[str]:
-        result = pr.from_lists(table, retrieved="shown", relevant=relevant)
-        return [] if isinstance(result, pl.DataFrame) else messages(result.collect)
+    def found(table: Any, relevant: str) -> list[str]:
+        options = {"retrieved": "shown", "relevant": relevant}
+        return messages(lambda: pr.from_lists(table, **options).lazy().collect())
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        in_batches = found("bought")
+    for table in (lists, lists.lazy()):
+        assert found(table, "bought") == [
+            "no retrieved document is relevant (3 retrieved, 3 relevant): do the ids match? "
+            "e.g. '10' and 'd10'"
+        ]
         # All documents are judged, and one is relevant to another query only.
-        assert not found("near")
-    assert [*(str(each.message) for each in caught), *in_batches] == [
-        "no retrieved document is relevant (3 retrieved, 3 relevant): do the ids match? "
-        "e.g. '10' and 'd10'"
-    ]
+        assert not found(table, "near")
 
 
 @pytest.mark.parametrize("kind", KINDS)
