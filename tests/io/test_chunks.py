@@ -14,15 +14,10 @@ from polars.testing import assert_frame_equal
 from rows import check_each
 from strategies import assert_close, log_of, random_lists, shuffled
 
-LOG = pl.DataFrame(
-    {
-        "query": ["a", "a", "a", "a", "b"],
-        "document": ["x", "y", "x", "z", "b"],
-        "chunk": range(5),
-        "score": [1, 3, 2, None, 5],
-        "label": [2, None, 1, 1, 1],
-    }
-)
+LOG = pl.DataFrame({
+    "query": ["a", "a", "a", "a", "b"], "document": ["x", "y", "x", "z", "b"], "chunk": range(5),
+    "score": [1, 3, 2, None, 5], "label": [2, None, 1, 1, 1],
+})  # fmt: skip
 
 RULES = {"max": max, "first": lambda values: values[0], "sum": sum, "mean": fmean}
 

@@ -27,14 +27,10 @@ Engine = Literal["in-memory", "streaming"]
 CASES = json.loads(Path(__file__).with_name("lists.json").read_text("utf-8"))
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
 
-LISTS = pl.DataFrame(
-    {
-        "shown": [["a", "b"], ["c"], []],
-        "bought": [["b", "d"], [], ["e"]],
-        "grades": [[0, 3], [None], []],
-        "country": ["DE", "FR", "DE"],
-    }
-)
+LISTS = pl.DataFrame({
+    "shown": [["a", "b"], ["c"], []], "bought": [["b", "d"], [], ["e"]],
+    "grades": [[0, 3], [None], []], "country": ["DE", "FR", "DE"],
+})  # fmt: skip
 
 
 def long(frame: pl.DataFrame, **lists: Any) -> list[tuple[Any, ...]]:
@@ -87,16 +83,10 @@ def test_an_empty_frame_gives_an_empty_table() -> None:
     assert_frame_equal(table, full.clear())
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.integers(0, 9), max_size=6, unique=True),
-            st.lists(st.integers(0, 9), max_size=6, unique=True),
-        ),
-        min_size=5,
-        max_size=30,
-    )
-)
+IDS = st.lists(st.integers(0, 9), max_size=6, unique=True)
+
+
+@given(st.lists(st.tuples(IDS, IDS), min_size=5, max_size=30))
 def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]) -> None:
     frame = pl.DataFrame(
         lists, schema={"shown": pl.List(pl.Int64), "bought": pl.List(pl.Int64)}, orient="row"

@@ -26,6 +26,9 @@ from polars_rank.datasets import search_log
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
 from polars_rank.frames.layouts import Lengths, lengths_of
+
+# The order of files, before rows are sorted.
+from polars_rank.io.files import find_files
 from rows import check_each
 from strategies import log_of, random_lists
 
@@ -396,17 +399,59 @@ def test_what_is_wrong_with_no_file(tmp_path: Path) -> None:
 # Names
 
 
-def test_names_that_look_like_patterns(tmp_path: Path) -> None:
-    log = a_log(20)
-    for name in ("a1", "whats"):
-        a_log(30).write_parquet(tmp_path / f"{name}.parquet")
-    for name in ("a[1].parquet", "what?.parquet", "*.parquet", "[x]/a.parquet"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        log.write_parquet(path)
+AB = "a1.parquet a2.parquet b1.parquet sub/c1.parquet"
+SPARK = "day=1/a.parquet day=1/_b.parquet _tmp/c.parquet _SUCCESS"
+HIDDEN = (
+    ".log.parquet.0123abcd.part .part-0.snappy.parquet.crc .half.parquet _half.parquet _SUCCESS "
+    "_metadata _temporary/0/half.parquet .tmp/half.parquet notes.txt"
+)
+#: Files of a folder, a path or a pattern in it, and its files.
+FILES = [
+    # Names that look like patterns.
+    *((f"{name} {other}", name, name) for name, other in (
+        ("a[1].parquet", "a1.parquet"), ("what?.parquet", "whats.parquet"),
+        ("*.parquet", "a.parquet"), ("[x]/a.parquet", "x/a.parquet"),
+    )),
+    (AB, "a[12].parquet", "a1.parquet a2.parquet"), (AB, "?1.parquet", "a1.parquet b1.parquet"),
+    (AB, "**/*.parquet", AB), (AB, "su*", "sub/c1.parquet"),
+    *((SPARK, each, "day=1/a.parquet") for each in ("*", "day=*", "*/*", "day=1/*.parquet")),
+    (SPARK, "day=1/_*", "day=1/_b.parquet"),
+    ("_day=1/a.parquet log.parquet/a.parquet", "", "_day=1/a.parquet log.parquet/a.parquet"),
+    (f"{HIDDEN} a.snappy.parquet", "", "a.snappy.parquet"),
+    (f"{HIDDEN} a.snappy.parquet b.parquet", "", "a.snappy.parquet b.parquet"),
+]  # fmt: skip
+
+
+def test_files_of_a_path(tmp_path: Path) -> None:
+    def check(files: str, pattern: str, expected: str) -> None:
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        for name in files.split():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            log = pl.DataFrame({"query": [1], "doc": [name], "score": [1.0], "label": [1]})
+            log.write_parquet(folder / name)
+        path = folder / pattern
         for given in (path, str(path), [path]):
-            assert_frame_equal(by_query(pr.scan_log(given)), by_query(log))
+            found = pr.scan_log(given, hive_partitioning=False).collect()
+            assert sorted(found["doc"]) == sorted(expected.split())
+
+    check_each(check, FILES)
+
+
+def test_no_file_of_a_path(tmp_path: Path) -> None:
+    for name in ("_half.parquet", "sub/a.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        a_log(3).write_parquet(tmp_path / name)
+    with pytest.raises(pr.errors.SourceError, match="no file matches"):
+        pr.scan_log(tmp_path / "[!s]*")
+    (tmp_path / "sub" / "b.parquet").touch()  # which Polars skips without an error
+    with pytest.raises(pr.errors.SourceError, match=r"cannot read '.*b\.parquet'"):
+        pr.scan_log(tmp_path / "sub")
+    for path in (tmp_path / "sub").iterdir():
         path.unlink()
+    with pytest.raises(pr.errors.SourceError, match=r"has no \.parquet files"):
+        pr.scan_log(tmp_path)
+    with pytest.raises(pr.errors.ArgumentError, match="`paths` is empty"):
+        pr.scan_log([])
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -421,16 +466,6 @@ def test_a_directory_that_looks_like_a_pattern(tmp_path: Path, same: bool) -> No
     assert found["day"].unique(maintain_order=True).to_list() == [0, 1, 2]
     for _, day in found.group_by("day"):
         assert_frame_equal(day.drop("day"), by_query(log))
-
-
-def test_patterns_still_match(tmp_path: Path) -> None:
-    log = a_log(30)
-    (tmp_path / "sub").mkdir()
-    for name, part in (("a1", 0), ("a2", 1), ("b1", 2), ("sub/c1", 3)):
-        log.slice(part * 70, 70).write_parquet(tmp_path / f"{name}.parquet")
-    for pattern, rows in (("a[12].parquet", 140), ("?1.parquet", 140), ("**/*.parquet", 280)):
-        assert pr.scan_log(tmp_path / pattern).collect().height == rows
-    assert pr.scan_log(tmp_path / "su*").collect().height == 70  # a directory
 
 
 def test_a_file_of_several_paths_is_read_once(
@@ -450,9 +485,9 @@ def test_a_file_of_several_paths_is_read_once(
         (["g/day=1/a.parquet", "./g/day=1/../day=1/a.parquet"], day_1[:1]),
         (["link", "g/day=1/*"], ["link/a.parquet", "link/b.parquet"]),
     ):
-        log = pr.scan_log(paths, row_index_name="row", hive_partitioning=False)
-        heights = [pl.read_parquet(file).height for file in files]
-        assert log.collect().height == sum(heights)
+        assert find_files(paths).names == files
+        rows = sum(pl.read_parquet(file).height for file in files)
+        assert pr.scan_log(paths).collect().height == rows
     assert pr.scan_log(["g", "g/day=1"], by="day").collect()["day"].value_counts().height == 2
 
 
@@ -472,31 +507,6 @@ def test_a_file_of_several_urls_is_read_once(tmp_path: Path) -> None:
     log.clear().write_parquet(tmp_path / "day=1" / "a[1].parquet")
     none = [f"{at}/day=1/*.parquet", f"{at}/day=1/a*.parquet"]
     assert pr.scan_log(none).collect().is_empty()
-
-
-#: Files that are no part of a log.
-HIDDEN = (
-    *(".log.parquet.0123abcd.part", ".part-0.snappy.parquet.crc", ".half.parquet"),
-    *("_half.parquet", "_SUCCESS", "_metadata", "_temporary/0/half.parquet"),
-    *(".tmp/half.parquet", "notes.txt"),
-)
-
-
-def test_hidden_files_are_no_part_of_a_log(tmp_path: Path) -> None:
-    for name in HIDDEN:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"not whole")
-    with pytest.raises(pr.errors.SourceError, match=r"has no \.parquet files"):
-        pr.scan_log(tmp_path)
-    log = a_log(40)
-    for index in range(2):
-        part = log.filter(pl.col("query") % 2 == index)
-        part.write_parquet(tmp_path / f"part-{index}.snappy.parquet")
-        assert pr.scan_log(tmp_path).collect()["query"].n_unique() == 20 * (index + 1)
-    assert_frame_equal(by_query(pr.scan_log(tmp_path)), by_query(log))
-    (tmp_path / "part-2.snappy.parquet").touch()  # which Polars skips without an error
-    with pytest.raises(pr.errors.SourceError, match=r"cannot read '.*2\.snappy\.parquet'"):
-        pr.scan_log(tmp_path)
 
 
 def test_partitions_are_those_below_the_directory(tmp_path: Path) -> None:
@@ -522,18 +532,6 @@ def test_partitions_are_those_below_the_directory(tmp_path: Path) -> None:
     assert found.collect()["day"].unique().sort().to_list() == ["1", "2"]
 
 
-def test_notes_of_spark_match_no_pattern(tmp_path: Path) -> None:
-    for name in ("day=1/a.parquet", "day=1/_b.parquet", "_tmp/c.parquet"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        a_log(5).write_parquet(tmp_path / name)
-    (tmp_path / "_SUCCESS").touch()
-    for pattern in ("*", "day=*", "*/*", "day=1/*.parquet"):
-        assert pr.scan_log(tmp_path / pattern).collect().height == a_log(5).height, pattern
-    assert pr.scan_log(tmp_path / "day=1" / "_*").collect().height == a_log(5).height
-    with pytest.raises(pr.errors.SourceError, match="no file matches"):
-        pr.scan_log(tmp_path / "[!d]*")
-
-
 def test_numbers_of_lists_that_were_written_with_a_log(tmp_path: Path) -> None:
     path, log = tmp_path / "a.parquet", lying("adjacent", a_log(50))
     log.write_parquet(path)
@@ -547,16 +545,6 @@ def test_numbers_of_lists_that_were_written_with_a_log(tmp_path: Path) -> None:
         rows.write_parquet(tmp_path / f"{name}.parquet")
         found = pr.evaluate(pr.scan_log(tmp_path / f"{name}.parquet"), METRICS).collect()
         assert_frame_equal(found, pr.evaluate(log, METRICS))
-
-
-def test_folders_with_names_of_files(tmp_path: Path) -> None:
-    for name in ("_day=1/a.parquet", "log.parquet/a.parquet"):
-        (tmp_path / name).parent.mkdir()
-        a_log(3).write_parquet(tmp_path / name)
-    found = pr.scan_log(tmp_path, hive_partitioning=False).collect()
-    assert found.height == 2 * a_log(3).height
-    with pytest.raises(pr.errors.ArgumentError, match="`paths` is empty"):
-        pr.scan_log([])
 
 
 # Temporary files
