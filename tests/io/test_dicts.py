@@ -34,13 +34,9 @@ def test_one_run() -> None:
     table = pr.from_dicts(BM25, JUDGMENTS)
     assert table.columns == ["query", "doc", "score", "label"]
     assert sorted(table.rows()) == [
-        ("q1", "a", 0.9, 1),
-        ("q1", "b", None, 0),
-        ("q1", "c", None, 2),
-        ("q1", "x", 0.8, None),
-        ("q2", "z", None, 1),
-        ("q3", "y", 0.1, None),
-    ]
+        ("q1", "a", 0.9, 1), ("q1", "b", None, 0), ("q1", "c", None, 2), ("q1", "x", 0.8, None),
+        ("q2", "z", None, 1), ("q3", "y", 0.1, None),
+    ]  # fmt: skip
 
 
 def test_several_runs_are_joined_with_all_judgments() -> None:
@@ -53,11 +49,10 @@ def test_several_runs_are_joined_with_all_judgments() -> None:
     assert table["run"].unique(maintain_order=True).to_list() == [*runs]
 
 
-@pytest.mark.parametrize("runs", [NEURAL, {"neural": NEURAL}])
-def test_objects_of_ranx(runs: dict[str, Any]) -> None:
-    objects = Ranx(runs) if runs is NEURAL else {name: Ranx(run) for name, run in runs.items()}
-    found = pr.from_dicts(objects, Ranx(JUDGMENTS))
-    assert_frame_equal(found, pr.from_dicts(runs, JUDGMENTS))
+def test_objects_of_ranx() -> None:
+    for runs, objects in ((NEURAL, Ranx(NEURAL)), ({"a": NEURAL}, {"a": Ranx(NEURAL)})):
+        found = pr.from_dicts(objects, Ranx(JUDGMENTS))
+        assert_frame_equal(found, pr.from_dicts(runs, JUDGMENTS))
 
 
 def test_whole_scores_are_no_labels() -> None:
