@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from rows import check_each
 
 #: Rankings and judgments have different queries on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(leaves them out|do the ids match)")
@@ -32,13 +34,9 @@ def test_one_run() -> None:
     table = pr.from_dicts(BM25, JUDGMENTS)
     assert table.columns == ["query", "doc", "score", "label"]
     assert sorted(table.rows()) == [
-        ("q1", "a", 0.9, 1),
-        ("q1", "b", None, 0),
-        ("q1", "c", None, 2),
-        ("q1", "x", 0.8, None),
-        ("q2", "z", None, 1),
-        ("q3", "y", 0.1, None),
-    ]
+        ("q1", "a", 0.9, 1), ("q1", "b", None, 0), ("q1", "c", None, 2), ("q1", "x", 0.8, None),
+        ("q2", "z", None, 1), ("q3", "y", 0.1, None),
+    ]  # fmt: skip
 
 
 def test_several_runs_are_joined_with_all_judgments() -> None:
@@ -51,11 +49,10 @@ def test_several_runs_are_joined_with_all_judgments() -> None:
     assert table["run"].unique(maintain_order=True).to_list() == [*runs]
 
 
-@pytest.mark.parametrize("runs", [NEURAL, {"neural": NEURAL}])
-def test_objects_of_ranx(runs: dict[str, Any]) -> None:
-    objects = Ranx(runs) if runs is NEURAL else {name: Ranx(run) for name, run in runs.items()}
-    found = pr.from_dicts(objects, Ranx(JUDGMENTS))
-    assert_frame_equal(found, pr.from_dicts(runs, JUDGMENTS))
+def test_objects_of_ranx() -> None:
+    for runs, objects in ((NEURAL, Ranx(NEURAL)), ({"a": NEURAL}, {"a": Ranx(NEURAL)})):
+        found = pr.from_dicts(objects, Ranx(JUDGMENTS))
+        assert_frame_equal(found, pr.from_dicts(runs, JUDGMENTS))
 
 
 def test_whole_scores_are_no_labels() -> None:
@@ -82,38 +79,26 @@ def test_numbers_and_ids_of_other_types() -> None:
     ]
 
 
-WRONG = {
-    "a list of documents": (
-        (BM25, {"q1": ["a"]}),
-        "`judgments` must map each query to a dictionary {doc: label}; found list for query 'q1'; "
-        "for documents that are all relevant, pass dict.fromkeys(docs, 1)",
-    ),
-    "one level": (({"a": 0.5}, JUDGMENTS), "a dictionary {doc: score}; found float for query 'a'"),
-    "text": (({"q1": {"a": "x"}}, JUDGMENTS), "scores in `rankings` must be numbers; found String"),
-    "a table": ((pl.DataFrame({"q": 1}), JUDGMENTS), "for tables, use pr.join_judgments"),
-    "a list of runs": (
-        ([BM25], JUDGMENTS),
-        "`rankings` must be a dictionary {query: {doc: score}}",
-    ),
-    "ids that never match": (
-        ({1: {"a": 1.0}}, JUDGMENTS),
-        "`rankings` has ids of queries of type Int64 and `judgments` of type String",
-    ),
-    "swapped": ((JUDGMENTS, BM25), "were they swapped? Pass the rankings first."),
-    "swapped, with whole scores": (
-        ({"q1": {"a": 1, "b": 0, "c": 0}}, {"q1": {"a": 3.0, "b": 2.0}}),
-        "convert the scores to floats",
-    ),
-    "swapped, with several runs": (
-        (JUDGMENTS, {"bm25": BM25}),
-        "`judgments` holds several runs; pass the rankings first",
-    ),
-    "no id": ((BM25, {"q1": {None: 1}}), "`judgments` has the document None"),
-}
+#: Rankings, judgments, and what is wrong.
+WRONG: list[tuple[Any, Any, str]] = [
+    (BM25, {"q1": ["a"]}, "`judgments` must map each query to a dictionary {doc: label}; found list "
+     "for query 'q1'; for documents that are all relevant, pass dict.fromkeys(docs, 1)"),
+    ({"a": 0.5}, JUDGMENTS, "a dictionary {doc: score}; found float for query 'a'"),
+    ({"q1": {"a": "x"}}, JUDGMENTS, "scores in `rankings` must be numbers; found String"),
+    (pl.DataFrame({"q": 1}), JUDGMENTS, "for tables, use pr.join_judgments"),
+    ([BM25], JUDGMENTS, "`rankings` must be a dictionary {query: {doc: score}}"),
+    ({1: {"a": 1.0}}, JUDGMENTS,
+     "`rankings` has ids of queries of type Int64 and `judgments` of type String"),
+    (JUDGMENTS, BM25, "were they swapped? Pass the rankings first."),
+    ({"q1": {"a": 1, "b": 0, "c": 0}}, {"q1": {"a": 3.0, "b": 2.0}}, "convert the scores to floats"),
+    (JUDGMENTS, {"bm25": BM25}, "`judgments` holds several runs; pass the rankings first"),
+    (BM25, {"q1": {None: 1}}, "`judgments` has the document None"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG.keys())
-def test_dictionaries_that_do_not_fit(given: Any, message: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError) as error:
-        pr.from_dicts(*given)
-    assert message in str(error.value)
+def test_dictionaries_that_do_not_fit() -> None:
+    def check(rankings: Any, judgments: Any, message: str) -> None:
+        with pytest.raises(pr.errors.ArgumentError, match=re.escape(message)):
+            pr.from_dicts(rankings, judgments)
+
+    check_each(check, WRONG)

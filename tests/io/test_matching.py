@@ -6,10 +6,10 @@ import warnings
 from typing import Any
 
 import duckdb
-import needs
 import polars as pl
 import polars_rank as pr
 import pytest
+from rows import check_each
 
 RankWarning = pr.errors.RankWarning
 RUN = pl.DataFrame({
@@ -18,8 +18,17 @@ RUN = pl.DataFrame({
 })  # fmt: skip
 
 
+KINDS: dict[str, Any] = {
+    "eager": lambda table: table,
+    "lazy": lambda table: table.lazy(),
+    "pandas": lambda table: table.to_pandas(),
+    "duckdb": lambda table: duckdb.connect().from_arrow(table.to_arrow()),
+}
+
+
 def judgments(*pairs: tuple[str, str]) -> pl.DataFrame:
-    return pl.DataFrame(pairs, ["query", "doc"], orient="row").with_columns(label=1)
+    names = {"query": pl.String, "doc": pl.String}
+    return pl.DataFrame(pairs, names, orient="row").with_columns(label=1)
 
 
 def messages(function: Any) -> list[str]:
@@ -31,48 +40,34 @@ def messages(function: Any) -> list[str]:
     return [str(each.message) for each in caught]
 
 
-@pytest.mark.parametrize(
-    ("judged", "expected"),
-    [
-        (
-            [("1", "d10")],
-            "runs 'a', 'b': no retrieved document is judged (3 retrieved, 1 judged): do the ids "
-            "match? e.g. '10' and 'd10'",
-        ),
-        # Text with trailing blanks.
-        (
-            [("1", "10 "), ("1", "11 ")],
-            "runs 'a', 'b': no retrieved document is judged (3 retrieved, 2 judged): do the ids "
-            "match? e.g. '10' and '10 '",
-        ),
-        (
-            [("q1", "10")],
-            "runs 'a', 'b': no ranked query is judged (1 ranked, 1 judged): do the ids match? "
-            "e.g. '1' in the rankings and 'q1' in the judgments",
-        ),
-        (
-            [("1 ", "10"), ("2 ", "10")],
-            "runs 'a', 'b': no ranked query is judged (1 ranked, 2 judged): do the ids match? "
-            "e.g. '1' in the rankings and '1 ', '2 ' in the judgments",
-        ),
-        (
-            [("1", "10")],
-            "run 'b': no retrieved document is judged (1 retrieved, 1 judged): do the ids match? "
-            "e.g. '12' and '10'",
-        ),
-    ],
-)
-@pytest.mark.parametrize("kind", ["eager", "lazy", "pandas", "duckdb"])
-def test_tables(judged: list[tuple[str, str]], expected: str, kind: str) -> None:
-    tables: list[Any] = [RUN, judgments(*judged)]
-    if kind == "lazy":
-        tables = [table.lazy() for table in tables]
-    if kind == "pandas":
-        needs.package("pandas", "test")
-        tables = [table.to_pandas() for table in tables]
-    if kind == "duckdb":
-        tables = [duckdb.connect().from_arrow(table.to_arrow()) for table in tables]
-    assert messages(lambda: pr.join_judgments(*tables).lazy().collect()) == [expected]
+OF_BOTH = "runs 'a', 'b': no retrieved document is judged"
+NO_QUERY = "runs 'a', 'b': no ranked query is judged (1 ranked, {} judged): do the ids match? e.g. "
+#: Judged queries and documents, and the warning.
+JUDGED = [
+    ([("1", "d10")], f"{OF_BOTH} (3 retrieved, 1 judged): do the ids match? e.g. '10' and 'd10'"),
+    # Text with trailing blanks.
+    ([("1", "10 "), ("1", "11 ")],
+     f"{OF_BOTH} (3 retrieved, 2 judged): do the ids match? e.g. '10' and '10 '"),
+    ([("q1", "10")], f"{NO_QUERY.format(1)}'1' in the rankings and 'q1' in the judgments"),
+    ([("1 ", "10"), ("2 ", "10")],
+     f"{NO_QUERY.format(2)}'1' in the rankings and '1 ', '2 ' in the judgments"),
+    ([("1", "10")], "run 'b': no retrieved document is judged (1 retrieved, 1 judged): do the ids "
+     "match? e.g. '12' and '10'"),
+    # Ids that match, and no judgments.
+    ([("1", "10"), ("1", "12")], None),
+    ([], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables(kind: str) -> None:
+    def check(judged: list[tuple[str, str]], expected: str | None) -> None:
+        tables = [KINDS[kind](RUN), KINDS[kind](judgments(*judged))]
+        found = messages(lambda: pr.join_judgments(*tables).lazy().collect())
+        assert found == ([expected] if expected else [])
+
+    check_each(check, JUDGED if kind in ("eager", "lazy") else JUDGED[:1])
+    assert not messages(lambda: pr.join_judgments(RUN.clear(), judgments(("1", "10"))))
 
 
 def test_queries_in_one_of_the_tables() -> None:
@@ -103,14 +98,6 @@ def test_tables_sorted_by_query() -> None:
     assert not messages(lambda: joined.filter(query=0).select("doc").collect())
 
 
-def test_matching_ids_lead_to_no_warning() -> None:
-    judged = judgments(("1", "10"), ("1", "12"))
-    assert not messages(lambda: pr.join_judgments(RUN, judged))
-    assert not messages(lambda: pr.join_judgments(RUN.lazy(), judged).collect())
-    assert not messages(lambda: pr.join_judgments(RUN.clear(), judged))
-    assert not messages(lambda: pr.join_judgments(RUN, judged.clear()))
-
-
 def test_dictionaries() -> None:
     runs = {"a": {"1": {"10": 2.0, "11": 1.0}}, "b": {"1": {"d10": 1.0}}}
     assert messages(lambda: pr.from_dicts(runs, {"1": {"d10": 1}})) == [
@@ -125,41 +112,30 @@ def test_dictionaries() -> None:
         pr.from_dicts({"1": {10: 1.0}}, {"1": {"10": 1}})
 
 
-@pytest.mark.parametrize("lazily", [False, True])
-def test_lists(lazily: bool) -> None:
+def test_lists() -> None:
     lists = pl.DataFrame({
         "shown": [["10", "11"], ["12"]], "bought": [["d10"], ["d12", "d13"]], "near": [["12"], []],
     })  # fmt: skip
-    table = lists.lazy() if lazily else lists
 
-    def found(relevant: str) -> list[str]:
-        result = pr.from_lists(table, retrieved="shown", relevant=relevant)
-        return [] if isinstance(result, pl.DataFrame) else messages(result.collect)
+    def found(table: Any, relevant: str) -> list[str]:
+        options = {"retrieved": "shown", "relevant": relevant}
+        return messages(lambda: pr.from_lists(table, **options).lazy().collect())
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        in_batches = found("bought")
+    for table in (lists, lists.lazy()):
+        assert found(table, "bought") == [
+            "no retrieved document is relevant (3 retrieved, 3 relevant): do the ids match? "
+            "e.g. '10' and 'd10'"
+        ]
         # All documents are judged, and one is relevant to another query only.
-        assert not found("near")
-    assert [*(str(each.message) for each in caught), *in_batches] == [
-        "no retrieved document is relevant (3 retrieved, 3 relevant): do the ids match? "
-        "e.g. '10' and 'd10'"
-    ]
+        assert not found(table, "near")
 
 
-@pytest.mark.parametrize("kind", ["eager", "lazy", "pandas", "duckdb"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_long_tables(kind: str) -> None:
     """Tables that were joined elsewhere have no ids of rankings and judgments to compare."""
     rows = [("a", 1, 1.0, None), ("a", 2, None, 1), ("b", 1, 1.0, 0), ("b", 2, None, 1)]
     log = pl.DataFrame(rows, ["run", "doc", "score", "label"], orient="row")
-    table: Any = log.with_columns(query=1, day=pl.col("run") + "1").lazy().collect()
-    if kind == "lazy":
-        table = table.lazy()
-    elif kind == "pandas":
-        needs.package("pandas", "test")
-        table = table.to_pandas()
-    elif kind == "duckdb":
-        table = duckdb.connect().from_arrow(table.to_arrow())
+    table = KINDS[kind](log.with_columns(query=1, day=pl.col("run") + "1"))
     expected = (
         "no retrieved document has a label (column 'label'), although other documents have one; "
         "check that the ids of rankings and judgments match; as in {'run': 'a', 'queries': 1}"

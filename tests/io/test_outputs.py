@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import polars as pl
 import polars_rank as pr
@@ -43,17 +43,17 @@ def test_permissions_stay_and_the_incomplete_file_is_private(tmp_path: Path) -> 
 
 
 @posix
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_two_outputs_need_different_files(tmp_path: Path, overwrite: bool) -> None:
+def test_two_outputs_need_different_files(tmp_path: Path) -> None:
     """Otherwise, the second would replace the first."""
     file = tmp_path / "a"
     (tmp_path / "link").symlink_to(file)
-    with new_file(file, overwrite=overwrite) as part:
-        part.write_text("first", "utf-8")
-        for name in (file, tmp_path / "link", f"{tmp_path}/./a"):
-            with pytest.raises(SourceError, match="is written twice; name different files"):
-                write(name, "second", overwrite=overwrite)
-        write(tmp_path / "b", "other")
+    for overwrite in (False, True):
+        with new_file(file, overwrite=overwrite) as part:
+            part.write_text("first", "utf-8")
+            for name in (file, tmp_path / "link", f"{tmp_path}/./a"):
+                with pytest.raises(SourceError, match="is written twice; name different files"):
+                    write(name, "second", overwrite=overwrite)
+            write(tmp_path / f"b{overwrite}", "other")
     assert file.read_text("utf-8") == "first"
     write(file, "later", overwrite=True)
     assert file.read_text("utf-8") == "later"
@@ -77,8 +77,7 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
 
 
 @posix
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_pipe_stays_a_pipe(tmp_path: Path, overwrite: bool) -> None:
+def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
     pipe, read = tmp_path / "pipe", []
     os.mkfifo(pipe)
     reader = Thread(target=lambda: read.append(pipe.read_text("utf-8")), daemon=True)
@@ -87,7 +86,7 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path, overwrite: bool) -> None:
         {"rule": ["ap >= 0"], "where": [""], "verdict": ["pass"], "value": [1.0],
          "low": [0.5], "high": [1.5], "queries": [1], "reason": [None]}
     )  # fmt: skip
-    pr.stats.write_markdown(verdicts, pipe, overwrite=overwrite)
+    pr.stats.write_markdown(verdicts, pipe)
     reader.join(timeout=60)
     assert pipe.is_fifo()
     assert read[0].endswith("| pass | ap >= 0 |  | 1 | [0.5, 1.5] | 1 |\n")
@@ -103,19 +102,18 @@ def test_open_files_of_the_process(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text("utf-8") == "one\ntwo\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, message in (
         ("a\0b", "contains a null character"),
         ("x" * 300, "cannot write '.*x': File name too long; write to another folder"),
         ("file/a", "directory '.*file' does not exist"),
-    ],
-)
-def test_names_that_no_file_can_have(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SourceError, match=message):
-        write(tmp_path / name, "lost")
+    ):
+        with pytest.raises(SourceError, match=message):
+            write(tmp_path / name, "lost")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    write(tmp_path / ("x" * 255), "text")
+    assert (tmp_path / ("x" * 255)).read_text("utf-8") == "text"
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="sockets in folders")
@@ -128,11 +126,6 @@ def test_sockets_are_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert Path("socket").is_socket()
 
 
-def test_long_names(tmp_path: Path) -> None:
-    write(tmp_path / ("x" * 255), "text")
-    assert (tmp_path / ("x" * 255)).read_text("utf-8") == "text"
-
-
 def test_inputs_that_cannot_be_read(tmp_path: Path) -> None:
     LOG.write_parquet(tmp_path / "log.parquet")
     log = pl.scan_parquet(tmp_path / "log.parquet")
@@ -143,32 +136,30 @@ def test_inputs_that_cannot_be_read(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def report(log: pl.LazyFrame, path: Path) -> None:
-    pr.report(log, "ap", path=path, overwrite=True)
-
-
-WRITERS: dict[str, Callable[[pl.LazyFrame, Path], None]] = {
-    "report": report,
+WRITERS: dict[str, Any] = {
+    "report": lambda log, path: pr.report(log, "ap", path=path, overwrite=True),
     "write_run": lambda log, path: pr.trec.write_run(log, path, overwrite=True),
     "write_qrels": lambda log, path: pr.trec.write_qrels(log, path, overwrite=True),
 }
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.parametrize("scan", ["polars", "polars_rank"])
+@pytest.mark.parametrize(
+    ("writer", "scan"),
+    [("report", "polars_rank"), ("write_run", "polars"), ("write_qrels", "polars_rank")],
+)
 def test_inputs_are_never_replaced(tmp_path: Path, writer: str, scan: str) -> None:
     if writer == "report":
         pytest.importorskip("jinja2")
-    files = [tmp_path / f"{number}.parquet" for number in range(7)]
+    files = [tmp_path / f"{number}.parquet" for number in range(3)]
     for number, file in enumerate(files):
         LOG.with_columns(query=pl.col("query") + 10 * number).write_parquet(file)
     log = pr.scan_log(tmp_path) if scan == "polars_rank" else pl.scan_parquet(files)
-    before = files[6].read_bytes()
-    (tmp_path / "link").symlink_to(files[6])
-    for path in (files[6], tmp_path / "link"):
+    before = files[2].read_bytes()
+    (tmp_path / "link").symlink_to(files[2])
+    for path in (files[2], tmp_path / "link"):
         with pytest.raises(SourceError, match=f"'{path}' is an input; write to another file"):
             WRITERS[writer](log, path)
-    assert files[6].read_bytes() == before
+    assert files[2].read_bytes() == before
 
 
 def test_texts_are_inputs_too(tmp_path: Path) -> None:
