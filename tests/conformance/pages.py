@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars_rank as pr
-from metric_texts import MetricTexts
 from polars_rank.conformance.cases import CASES
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, MetricFunction
 from polars_rank.metrics.names import read
 
 from tests import oracles, recorded
+from tests.metric_texts import MetricTexts
 
 from . import test_reference
 from .differences import DIFFERENCES

@@ -41,17 +41,17 @@ def pytrec_eval_means(log: pl.DataFrame, names: Sequence[str]) -> Means:
 
 
 def ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with ir_measures, without NumQ and NumRel of queries that are not in the run."""
+    """Evaluate with ir_measures, without NumQ, NumRel and subtopics of queries not in the run."""
     import ir_measures as peer
 
     measures = {peer.parse_measure(name): name for name in names}
     log = of_trec_eval(log)
-    judgments, run = _judgments(log), _run(log)
+    judgments, run = _judgments_of_ir_measures(log), _run(log)
     found: Values = {name: {} for name in names}
     for value in peer.iter_calc(list(measures), judgments, run):
-        if value.query_id not in run and value.measure.NAME in ("NumQ", "NumRel"):
-            continue
-        found[measures[value.measure]][value.query_id] = value.value
+        of_run = value.measure.NAME in ("NumQ", "NumRel") or "subtopics" in log.columns
+        if value.query_id in run or not of_run:
+            found[measures[value.measure]][value.query_id] = value.value
     return found
 
 
@@ -112,20 +112,8 @@ def pyndeval(
 
 
 def diverse_ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with ir_measures, name by name, for the queries of the run."""
-    return {name: _diverse_ir_measures(log, [name])[name] for name in names}
-
-
-def _diverse_ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    import ir_measures as peer
-
-    measures = {peer.parse_measure(name): name for name in names}
-    judgments, run = _judgments_of_ir_measures(log), _run(log)
-    found: Values = {name: {} for name in names}
-    for value in peer.iter_calc(list(measures), judgments, run):
-        if value.query_id in run:
-            found[measures[value.measure]][value.query_id] = value.value
-    return found
+    """Evaluate with ir_measures, name by name."""
+    return {name: ir_measures(log, [name])[name] for name in names}
 
 
 def ranx(log: pl.DataFrame, names: Sequence[str]) -> Values:

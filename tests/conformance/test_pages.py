@@ -60,7 +60,7 @@ def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
             assert read(pair.name, preset).function is pair.metric.function, pair
     # Names with the syntax of another tool, and measures that are not one metric.
     assert {pair.tool for pair in pages.pairs() if not pair.is_accepted} == {
-        *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Elasticsearch"),
+        *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Elasticsearch")
     }
 
 

@@ -32,10 +32,7 @@ from .trec_eval import version_of
 OTHER = "other"
 QUERY = "case"
 #: Topics that the caller decides, by what a tool reads.
-_OF_CALLER = {
-    "lists": ("unjudged", "ids"),
-    "ranks": ("ties", "float32", "ids", "scores", "order"),
-}
+_OF_CALLER = {"lists": ("unjudged", "ids"), "ranks": ("ties", "float32", "ids", "scores", "order")}
 #: Topics that show what a tool does with labels.
 _OF_LABELS = ("grades", "gain", "threshold")
 #: What a tool returns for a case, by its names of the metrics.
