@@ -234,18 +234,11 @@ def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]])
         *(f"- {tool}: {', '.join(called)}" for tool, called in elsewhere.items()),
         f"- Source: {description.source}",
     ]
-    return "\n\n".join(
-        part
-        for part in (
-            f"### `{name}`",
-            description.definition,
-            _displayed(description.formula),
-            texts.letters,
-            texts.values,
-            "\n".join(lines),
-        )
-        if part
-    )
+    parts = (
+        *(f"### `{name}`", description.definition, _displayed(description.formula)),
+        *(texts.letters, texts.values, "\n".join(lines)),
+    )  # fmt: skip
+    return "\n\n".join(filter(None, parts))
 
 
 def _displayed(formula: str) -> str:

@@ -1,4 +1,4 @@
-"""Cases on which tools differ: what they separate, their files, and values of tools."""
+"""Cases on which tools differ: what they separate, and their files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from itertools import product
 from typing import Any
 
 import needs
-import pytest
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.definitions import ALTERNATIVES, changes
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS
 
-from tests import recorded
-from tests.recorded.tools import TOOLS, full_name
+from tests.recorded.tools import full_name
 
 from .case_files import FOLDER, TOPICS
 from .named import DEFAULT, changed_value, choices_for, is_same, preset_values
@@ -121,19 +119,3 @@ def test_values_by_visible_arithmetic() -> None:
         if not is_same(values(*row[:2])[row[2]], expected, tolerance=1e-14)
     ]  # fmt: skip
     assert not wrong
-
-
-@pytest.mark.filterwarnings("ignore")  # from the tools
-@pytest.mark.parametrize(
-    ("tool", "module"),
-    [("pytrec_eval", "pytrec_eval"), ("ir_measures", "ir_measures"), ("scikit-learn", "sklearn")],
-)
-def test_values_of_tools_are_those_recorded(tool: str, module: str) -> None:
-    needs.package(module, "test")
-    file = recorded.read("tools")["values"][tool]
-    found = recorded.evaluated({}, {tool: TOOLS[tool]})["values"][tool]
-    assert found.keys() == file.keys()
-    for case, values in found.items():
-        numbers = {name: value for name, value in values.items() if value != "error"}
-        assert values.keys() == file[case].keys()
-        assert numbers == pytest.approx({name: file[case][name] for name in numbers}), case

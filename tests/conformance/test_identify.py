@@ -57,9 +57,11 @@ def presets(found: pl.DataFrame) -> list[list[str]]:
     return [text.split(", ") for text in texts]
 
 
-@pytest.mark.parametrize("preset", ["polars_rank", *(each.name for each in PRESETS)])
+@pytest.mark.parametrize("preset", ["polars_rank", *TESTED])
 def test_presets(preset: str) -> None:
-    for metric in TESTED.get(preset, ["ndcg@4"]):
+    """Some metrics are enough: `test_reference` compares the values of all."""
+    metrics = TESTED.get(preset, ["ndcg@4"])
+    for metric in random.Random(preset).sample(metrics, min(len(metrics), 4)):
         expected = pr.evaluate(LOG, metric, conventions=preset).item(0, -1)
         if expected is None:  # an undefined value makes the mean null
             continue
@@ -81,7 +83,7 @@ def log_with(seed: int, *, pooled: bool, empty: bool, copies: bool) -> pl.DataFr
     return log.sample(fraction=1, shuffle=True, seed=seed)
 
 
-@pytest.mark.parametrize(("pooled", "empty", "copies"), [(1, 0, 1), (0, 1, 1), (1, 1, 0)])
+@pytest.mark.parametrize(("pooled", "empty", "copies"), [(1, 0, 1), (0, 1, 1)])
 def test_numbers_of_each_preset(*, pooled: bool, empty: bool, copies: bool) -> None:
     draw, tried = random.Random(4), 0
     for seed, (preset, metrics) in enumerate(TESTED.items()):

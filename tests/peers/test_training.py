@@ -81,7 +81,11 @@ def test_xgboost() -> None:
         {"objective": "rank:ndcg", "eval_metric": "ndcg@5", "nthread": 1}, train, 5,
         evals=[(train, "train")], evals_result=history, verbose_eval=False,
         custom_metric=pr.training.xgboost(pr.ndcg(5).alias("ours"), conventions="xgboost"),
-        callbacks=[xgboost.callback.EarlyStopping(5, "ours", "train", maximize=True)],
+        callbacks=[
+            xgboost.callback.EarlyStopping(
+                rounds=5, metric_name="ours", data_name="train", maximize=True
+            )
+        ],
     )  # fmt: skip
     found = history["train"]
     assert found["ours"] == pytest.approx(found["ndcg@5"], abs=1e-6)  # XGBoost rounds the value
