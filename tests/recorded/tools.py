@@ -90,11 +90,9 @@ def frame(case: Case, *, lists: bool = False) -> pl.DataFrame:
     return log.with_columns(pl.col("label").cast(pl.Int64)) if whole else log
 
 
-def of_log(
-    values: Callable[..., peers.Values], case: Case, names: list[str], *, lists: bool = True
-) -> Found:
-    """Evaluate a case with a function of `peers`."""
-    log = frame(case, lists=lists)
+def of_lists(values: Callable[..., peers.Values], case: Case, names: list[str]) -> Found:
+    """Evaluate a case with a function of `peers` for lists."""
+    log = frame(case, lists=True)
     return {name: of.get(QUERY) for name, of in values(log, names).items()}
 
 
@@ -128,6 +126,17 @@ def pytrec_eval(case: Case, names: list[str]) -> Found:
     evaluator = peer.RelevanceEvaluator(peers._judgments(log), {_measure(name) for name in names})
     found = evaluator.evaluate(peers._run(log)).get(QUERY, {})
     return {name: found.get(name) for name in names}
+
+
+def ir_measures(case: Case, names: list[str]) -> Found:
+    """Evaluate with ir_measures."""
+    import ir_measures as peer
+
+    log = frame(case)
+    measures = {name: peer.parse_measure(name) for name in names}
+    values = peer.iter_calc([*measures.values()], peers._judgments(log), peers._run(log))
+    found = {each.measure: each.value for each in values if each.query_id == QUERY}
+    return {name: found.get(measure) for name, measure in measures.items()}
 
 
 def scikit_learn(case: Case, names: list[str]) -> Found:
@@ -248,13 +257,12 @@ def of_queries(values: Callable[..., Means], case: Case, names: list[str]) -> Fo
 #: Functions that evaluate a case with each tool.
 FUNCTIONS: dict[str, Callable[[Case, list[str]], Found]] = {
     **{f"trec_eval {n}": partial(trec_eval, f"TREC_EVAL_{n}") for n in (9, 10)},
-    **{"pytrec_eval": pytrec_eval, "ranx": ranx},
-    "ir_measures": partial(of_log, peers.ir_measures, lists=False),
+    **{"pytrec_eval": pytrec_eval, "ranx": ranx, "ir_measures": ir_measures},
     "scikit-learn": scikit_learn,
-    "torchmetrics": partial(of_log, peers.torchmetrics),
-    "LightGBM": partial(of_log, peers.lightgbm),
-    "XGBoost": partial(of_log, peers.xgboost),
-    "CatBoost": partial(of_log, peers.catboost),
+    "torchmetrics": partial(of_lists, peers.torchmetrics),
+    "LightGBM": partial(of_lists, peers.lightgbm),
+    "XGBoost": partial(of_lists, peers.xgboost),
+    "CatBoost": partial(of_lists, peers.catboost),
     **{"RecTools": rectools, "RePlay": replay, "MLflow": mlflow},
     "sentence-transformers": partial(of_queries, retrieval.sentence_transformers),
     "Vespa": partial(of_queries, retrieval.pyvespa),
