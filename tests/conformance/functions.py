@@ -129,6 +129,27 @@ def sentence_transformers_ndcg(top_hits: list[str], relevant_docs: set[str], k: 
 
 
 @found(
+    "ids, relevant, k=k", preset="Elasticsearch",
+    conventions={
+        "duplicate documents: each copy counts as another document with the same label",
+        "divisor: the smaller of k and the number of retrieved documents",
+        "undefined values: counts as 1 if nothing was retrieved either, otherwise as 0",
+    },
+)  # fmt: skip
+def mlflow_ndcg_at_k(predictions: list[str], targets: list[str], k: int) -> float:
+    """As `ndcg_at_k` of MLflow 3 (metrics/metric_definitions.py).
+
+    A copy of a relevant document is one more relevant document, and the ideal ranking is as long
+    as the ranking.
+    """
+    if not predictions or not targets:
+        return float(not predictions and not targets)
+    hits, relevant = [doc in targets for doc in predictions[:k]], {*targets}
+    copies = sum(hits) - len(relevant & {*predictions[:k]})
+    return ndcg(hits, [1] * min(len(hits), len(relevant) + copies), k)
+
+
+@found(
     "relevant, ids, k=k", preset="LightGBM",
     conventions={MIN, UNCREDITED, "undefined values: counts as 1"},
 )  # fmt: skip
