@@ -7,7 +7,6 @@ Python, and those of tools from tests/fixtures/tools.json.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -98,24 +97,23 @@ def separated(case: Case, name: str) -> list[str]:
 def shown(case: Case) -> dict[str, list[dict[str, Any]]]:
     """Return the metrics on which conventions differ, and one on which they agree."""
     found = {name: groups(case, name) for name in (full_name(metric, case) for metric in METRICS)}
-    counts = {
-        name: sum(bool(group["conventions"]) for group in each) for name, each in found.items()
-    }
+    counts = {name: sum(bool(of["conventions"]) for of in each) for name, each in found.items()}
     agreed = [name for name, count in counts.items() if count == 1][:1]
     return {name: each for name, each in found.items() if counts[name] > 1 or name in agreed}
 
 
 def topic_file(topic: str) -> dict[str, Any]:
     """Return the content of the file of a topic."""
-    choices = [choices_for(metric) for metric in METRICS]
-    changes = {change_name(each): each for own in choices for each in changes_of(topic, own)}
+    changes = [each for metric in METRICS for each in changes_of(topic, choices_for(metric))]
     return {
         FORMAT_VERSION: FORMAT,
         "topic": topic,
         "text": TOPICS[topic],
         "changes": {
-            name: "; ".join(f"{choice}: {words(choice, each)}" for choice, each in change.items())
-            for name, change in changes.items()
+            change_name(change): "; ".join(
+                f"{key}: {words(key, each)}" for key, each in change.items()
+            )
+            for change in changes
         },
         "cases": [_case(case) for case in CASES if case.topic == topic],
     }
@@ -151,26 +149,29 @@ def _number(value: Value) -> Value:
 def conventions_file() -> dict[str, Any]:
     """Return the choices of each preset for each metric that differ from the defaults."""
     found: dict[str, Any] = {}
+    defaults = {metric: _with_cutoff(metric, DEFAULT) for metric in METRICS}
     for preset in (DEFAULT, *PRESETS):
         known = {name.partition("@")[0] for _, name in preset_values(preset.name)}
+        own = {
+            metric: _with_cutoff(metric, preset).items() for metric in METRICS if metric in known
+        }
         found[preset.name] = {
-            metric: {
-                choice: each
-                for choice, each in _with_cutoff(metric, preset).items()
-                if preset is DEFAULT or _with_cutoff(metric, DEFAULT).get(choice) != each
-            }
-            for metric in METRICS
-            if metric in known
+            metric: dict(
+                each for each in choices if preset is DEFAULT or _differs(each, defaults[metric])
+            )
+            for metric, choices in own.items()
         }
     return {FORMAT_VERSION: FORMAT, "conventions": found}
 
 
+def _differs(choice: tuple[str, Any], defaults: dict[str, Any]) -> bool:
+    return defaults.get(choice[0]) != choice[1]
+
+
 def _with_cutoff(metric: str, preset: Conventions) -> dict[str, Any]:
     """Return the choices of a preset for a metric with a cutoff, without the cutoff."""
-    name = metric if metric == "r_precision" else f"{metric}@1"
-    return {
-        choice: each for choice, each in choices_for(name, preset.name).items() if choice != "k"
-    }
+    choices = choices_for(metric if metric == "r_precision" else f"{metric}@1", preset.name)
+    return {choice: each for choice, each in choices.items() if choice != "k"}
 
 
 def text_of(value: Any, indent: str = "") -> str:
@@ -182,22 +183,16 @@ def text_of(value: Any, indent: str = "") -> str:
     if isinstance(value, dict):
         parts = [f"{json.dumps(key)}: {text_of(each, deeper)}" for key, each in value.items()]
     elif all(isinstance(each, str) for each in value):
-        parts = [*_filled([json.dumps(each, ensure_ascii=False) for each in value])]
+        parts = []
+        for text in (json.dumps(each, ensure_ascii=False) for each in value):
+            if parts and len(parts[-1]) + len(text) <= 90:
+                parts[-1] += f", {text}"
+            else:
+                parts.append(text)
     else:
         parts = [text_of(each, deeper) for each in value]
     first, last = "{}" if isinstance(value, dict) else "[]"
     return f"{first}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{last}"
-
-
-def _filled(parts: list[str]) -> Iterator[str]:
-    """Yield lines of several parts."""
-    line = ""
-    for part in parts:
-        if line and len(line) + len(part) > 90:
-            yield line
-            line = ""
-        line += f", {part}" if line else part
-    yield line
 
 
 @cache

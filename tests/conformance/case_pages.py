@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from polars_rank.conformance.cases import CASES, Case
 
@@ -23,7 +23,7 @@ from .named import (
     words,
 )
 from tests import recorded
-from tests.recorded.tools import PEERS, Tool, full_name
+from tests.recorded.tools import PEERS, full_name
 
 RECORDED = recorded.read("tools")
 TOOLS = {name: tool for name, tool in PEERS.items() if name in RECORDED["versions"]}
@@ -66,18 +66,15 @@ def _section(case: Mapping[str, Any], changes: Mapping[str, str]) -> str:
     labels = ", ".join(f"{doc} {label:g}" for doc, label in case["judgments"].items())
     cutoff = "No cutoff" if case["k"] is None else f"Cutoff: {case['k']}"
     rows = [
-        f"| {'' if at else f'`{name}`'} | {shown(group['value'])} | {names} | {_tools(group)} |"
+        f"| {'' if at else f'`{name}`'} | {shown(group['value'])} | {names} | {_tools(group)} |\n"
         for name in _clearest(case, changes)
         for at, (group, names) in enumerate(_rows(case["metrics"][name], changes))
     ]
-    return "\n".join([
-        f"### {case['name']}\n",
-        textwrap.fill(case["text"], 110),
-        f"\nScores: {ranking or 'none'}. Labels: {labels or 'none'}. {cutoff}.\n",
-        "| metric | value | conventions | tools |\n| --- | --- | --- | --- |",
-        *rows,
-        "",
-    ])  # fmt: skip
+    return (
+        f"### {case['name']}\n\n{textwrap.fill(case['text'], 110)}\n\n"
+        f"Scores: {ranking or 'none'}. Labels: {labels or 'none'}. {cutoff}.\n\n"
+        f"| metric | value | conventions | tools |\n| --- | --- | --- | --- |\n{''.join(rows)}"
+    )
 
 
 def _rows(groups: Any, changes: Mapping[str, str]) -> Iterator[tuple[Any, str]]:
@@ -118,14 +115,14 @@ def shown(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-class Row:
-    """A value of a tool, and the conventions that should have it."""
+class Row(NamedTuple):
+    """A value of a tool, and the choices that should have it, apart from what it is given."""
 
-    def __init__(self, tool: Tool, metric: str, case: Case, value: Value) -> None:
-        self.tool, self.case, self.value = tool, case, value
-        name = full_name(tool.base.get(metric, metric), case)
-        self.choices = choices_for(name, tool.preset or DEFAULT.name)
-        self.given = LISTS if tool.takes == "lists" else {}
+    tolerance: float
+    case: Case
+    value: Value
+    choices: dict[str, Any]
+    given: dict[str, str]
 
     def expected(self, change: Change) -> Value:
         """Return the value under the conventions and a change of them."""
@@ -133,34 +130,34 @@ class Row:
 
     def follows(self, change: Change) -> bool:
         """Return whether the tool has the value under the conventions and a change of them."""
-        return is_same(self.value, self.expected(change), self.tool.tolerance)
+        return is_same(self.value, self.expected(change), self.tolerance)
 
 
 @cache
 def rows_of(name: str, metric: str) -> list[Row]:
     """Return the values of a metric of a tool."""
-    values, tool = RECORDED["values"][name], TOOLS[name]
-    return [
-        Row(tool, metric, case, values[case.name][full_name(metric, case)])
-        for case in CASES
-        if full_name(metric, case) in values.get(case.name, {})
-    ]
+    tool, found = TOOLS[name], []
+    for case in CASES:
+        values, own = RECORDED["values"][name].get(case.name, {}), full_name(metric, case)
+        if own in values:
+            base = full_name(tool.base.get(metric, metric), case)
+            choices = choices_for(base, tool.preset or DEFAULT.name)
+            given = LISTS if tool.takes == "lists" else {}
+            found.append(Row(tool.tolerance, case, values[own], choices, given))
+    return found
 
 
 def followed(name: str, metric: str, topic: str) -> str | None:
     """Return the convention of a metric of a tool in words, or None if it has none."""
-    rows = [
-        row for row in rows_of(name, metric) if row.case.topic == topic and row.value != "error"
-    ]
-    if not rows:
-        return None
-    known = {**AS_GIVEN, **rows[0].choices, **rows[0].given}
+    rows = [each for each in rows_of(name, metric) if each.case.topic == topic]
+    rows = [each for each in rows if each.value != "error"]
+    known = {**AS_GIVEN, **rows[0].choices, **rows[0].given} if rows else {}
     if SHOWN[topic][0] not in known:
         return None
+    # Queries without judgments or retrieved documents cannot be lists.
+    choices = [each for each in SHOWN[topic] if not (rows[0].given and each == "query_set")]
     for change in ({}, *changes_of(topic, rows[0].choices)):
         if all(row.follows(change) for row in rows):
-            # Queries without judgments or retrieved documents cannot be lists.
-            choices = [each for each in SHOWN[topic] if not (rows[0].given and each == "query_set")]
             parts = {choice: {**known, **change}[choice] for choice in choices}
             return "; ".join(
                 each if each == AS_GIVEN.get(choice, ...) else words(choice, each)
@@ -225,13 +222,11 @@ def _conventions(topic: str) -> Iterator[str]:
     """Yield a row for each convention that tools follow in a topic."""
     tools: dict[str, list[str]] = {}
     for name, tool in TOOLS.items():
-        metrics: dict[str, list[str]] = {}
-        for metric in tool.metrics:
-            if (text := followed(name, metric, topic)) is not None:
-                metrics.setdefault(text, []).append(metric)
-        every = [each for own in metrics.values() for each in own]
-        for text, own in metrics.items():
-            tools.setdefault(text, []).append(name + _only(own, every))
+        texts = {metric: followed(name, metric, topic) for metric in tool.metrics}
+        every = [metric for metric, text in texts.items() if text is not None]
+        for each in dict.fromkeys(texts[metric] for metric in every):
+            own = [metric for metric in every if texts[metric] == each]
+            tools.setdefault(each, []).append(name + _only(own, every))
     ordered = sorted(tools, key=lambda text: (text == OTHER, -len(tools[text])))
     for at, text in enumerate(ordered):
         yield f"| {'' if at else topic} | {text} | {', '.join(tools[text])} |"
@@ -252,10 +247,9 @@ def _refused() -> Iterator[str]:
     sizes = Counter(case.topic for case in CASES)
     for name, tool in TOOLS.items():
         metrics: dict[str, list[str]] = {}
-        for metric in tool.metrics:
-            for row in rows_of(name, metric):
-                if row.value == "error":
-                    metrics.setdefault(row.case.name, []).append(metric)
+        for metric, row in _values(name):
+            if row.value == "error":
+                metrics.setdefault(row.case.name, []).append(metric)
         cases: dict[str, list[str]] = {}
         for case, own in metrics.items():
             cases.setdefault(_only(own, [*tool.metrics]), []).append(case)
@@ -269,15 +263,19 @@ def _refused() -> Iterator[str]:
             yield f"| {name} | {'; '.join(parts)} |"
 
 
+def _values(name: str) -> Iterator[tuple[str, Row]]:
+    """Yield the values of a tool, by metric."""
+    return ((metric, row) for metric in TOOLS[name].metrics for row in rows_of(name, metric))
+
+
 def _differences() -> Iterator[str]:
     """Yield a row for each number of a tool that its preset does not have."""
-    for name, tool in TOOLS.items():
+    for name in TOOLS:
         found: dict[tuple[str, str, str], list[str]] = {}
-        for metric in tool.metrics:
-            for row in rows_of(name, metric):
-                preset = row.expected({})
-                if "error" not in (row.value, preset) and not row.follows({}):
-                    values = row.case.name, shown(row.value), shown(preset)
-                    found.setdefault(values, []).append(metric)
+        for metric, row in _values(name):
+            preset = row.expected({})
+            if "error" not in (row.value, preset) and not row.follows({}):
+                values = row.case.name, shown(row.value), shown(preset)
+                found.setdefault(values, []).append(metric)
         for (case, theirs, ours), metrics in found.items():
             yield f"| {case} | {', '.join(metrics)} | {name} | {theirs} | {ours} |"

@@ -23,31 +23,13 @@ TIED = (-1.0, 0.0, 0.25, 0.25 + 1e-12, 0.5, 0.5, 2.0, 1e6, 1e6 + 1e-3)
 
 
 def random_log(
-    seed: int,
-    labels: tuple[float, ...],
-    *,
-    queries: int = 40,
-    tied: bool = True,
-    pooled: bool = True,
-    longest: int = 14,
-) -> pl.DataFrame:
+    seed: int, labels: tuple[float, ...], *, queries: int = 40, tied: bool = True,
+    pooled: bool = True, longest: int = 14,
+) -> pl.DataFrame:  # fmt: skip
     """Return a random log, including rankings of one document or without relevant documents.
 
-    Parameters
-    ----------
-    seed
-        Random seed.
-    labels
-        Labels to draw from.
-    queries
-        Number of rankings.
-    tied
-        Whether scores may be equal within a ranking.
-    pooled
-        Whether documents, and all documents of a query, may be unjudged or not retrieved;
-        otherwise every document has a score and a label.
-    longest
-        Maximum number of documents per ranking.
+    If it is `tied`, scores may be equal within a ranking. If it is `pooled`, documents, and all
+    documents of a query, may be unjudged or not retrieved. Rankings have up to `longest` documents.
     """
     draw = random.Random(seed)
     rows = []

@@ -32,10 +32,7 @@ DEFAULT = pr.conventions.POLARS_RANK
 
 #: Choices of what the reference is given.
 INPUTS: dict[str, dict[str, str]] = {
-    "order": {
-        "rows": "rows in their order; scores are ignored",
-        "ascending": "lowest score first",
-    },
+    "order": {"rows": "rows in their order; scores are ignored", "ascending": "lowest score first"},
     "scores": {"positive": "documents with a score of 0 or less are not relevant"},
     "judgments": {"retrieved": "of retrieved documents only; others are not known"},
     "labels": {"truncated": "truncated to integers"},

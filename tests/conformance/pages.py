@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars_rank as pr
-from metric_texts import MetricTexts
 from polars_rank.conformance.cases import CASES
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, MetricFunction
 from polars_rank.metrics.names import read
 
 from tests import oracles, recorded
+from tests.metric_texts import MetricTexts
 
 from . import test_reference
 from .differences import DIFFERENCES
@@ -234,18 +234,11 @@ def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]])
         *(f"- {tool}: {', '.join(called)}" for tool, called in elsewhere.items()),
         f"- Source: {description.source}",
     ]
-    return "\n\n".join(
-        part
-        for part in (
-            f"### `{name}`",
-            description.definition,
-            _displayed(description.formula),
-            texts.letters,
-            texts.values,
-            "\n".join(lines),
-        )
-        if part
-    )
+    parts = (
+        *(f"### `{name}`", description.definition, _displayed(description.formula)),
+        *(texts.letters, texts.values, "\n".join(lines)),
+    )  # fmt: skip
+    return "\n\n".join(filter(None, parts))
 
 
 def _displayed(formula: str) -> str:

@@ -23,33 +23,13 @@ from .logs import LOGS
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool, its preset, and its metrics.
+    """A tool, the preset that reproduces it, and its metrics: names here by those of the tool.
 
-    Parameters
-    ----------
-    name
-        Name of the tool, with a part of it in parentheses.
-    conventions
-        Preset that reproduces the tool.
-    module, group
-        Module to import, and the group of dependencies that has it.
-    pairs
-        Metrics by their names in the tool: the name in polars_rank.
-    values
-        Function that evaluates metrics with the tool.
-    logs
-        Names of the logs that the tool supports.
-    only
-        Names of the logs for metrics that the tool supports only on some logs, by family.
-    tolerance
-        Largest difference allowed: 1e-9, or more if the tool computes in 32 bits or prints few
-        digits.
-    means
-        Function that returns the means that the tool reports; None if it reports none.
-    part
-        Function that returns the part of a log that the tool averages without a failure.
-    different
-        Families of metrics with another mean, which is a known difference.
+    `name` may have a part in parentheses; `group` is that of the dependencies with `module`. Metrics
+    are compared on `logs`, some families `only` on other logs, up to `tolerance`, which is more than
+    1e-9 if the tool computes in 32 bits or prints few digits. `values` and `means` are functions that
+    evaluate a log with the tool, `part` returns what it averages without a failure, and families
+    that are `different` have another mean, which is a known difference.
     """
 
     name: str

@@ -41,17 +41,17 @@ def pytrec_eval_means(log: pl.DataFrame, names: Sequence[str]) -> Means:
 
 
 def ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with ir_measures, without NumQ and NumRel of queries that are not in the run."""
+    """Evaluate with ir_measures, without NumQ, NumRel and subtopics of queries not in the run."""
     import ir_measures as peer
 
     measures = {peer.parse_measure(name): name for name in names}
     log = of_trec_eval(log)
-    judgments, run = _judgments(log), _run(log)
+    judgments, run = _judgments_of_ir_measures(log), _run(log)
     found: Values = {name: {} for name in names}
     for value in peer.iter_calc(list(measures), judgments, run):
-        if value.query_id not in run and value.measure.NAME in ("NumQ", "NumRel"):
-            continue
-        found[measures[value.measure]][value.query_id] = value.value
+        of_run = value.measure.NAME in ("NumQ", "NumRel") or "subtopics" in log.columns
+        if value.query_id in run or not of_run:
+            found[measures[value.measure]][value.query_id] = value.value
     return found
 
 
@@ -112,20 +112,8 @@ def pyndeval(
 
 
 def diverse_ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with ir_measures, name by name, for the queries of the run."""
-    return {name: _diverse_ir_measures(log, [name])[name] for name in names}
-
-
-def _diverse_ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    import ir_measures as peer
-
-    measures = {peer.parse_measure(name): name for name in names}
-    judgments, run = _judgments_of_ir_measures(log), _run(log)
-    found: Values = {name: {} for name in names}
-    for value in peer.iter_calc(list(measures), judgments, run):
-        if value.query_id in run:
-            found[measures[value.measure]][value.query_id] = value.value
-    return found
+    """Evaluate with ir_measures, name by name."""
+    return {name: ir_measures(log, [name])[name] for name in names}
 
 
 def ranx(log: pl.DataFrame, names: Sequence[str]) -> Values:
@@ -180,61 +168,52 @@ def by_list(evaluate: Callable[[list[float], list[float], str], float | None]) -
     return values
 
 
+#: Functions of scikit-learn that need binary predictions: the first k documents are 1.
+_OF_TOP = ("matthews_corrcoef", "accuracy_score", "precision_score", "recall_score")
+#: Functions that average over the rows of a matrix with `average="samples"`.
+_BY_SAMPLE = ("roc_auc_score", "average_precision_score", "precision_score", "recall_score")
+
+
+def _scikit_learn(
+    name: str, scores: list[list[float]], labels: list[list[float]], *, many: bool
+) -> float:
+    """Evaluate rankings of equal length, or a single one, with a function of scikit-learn."""
+    from sklearn import metrics
+
+    function, parameters = called(name)
+    target = labels
+    if function not in ("ndcg_score", "dcg_score"):
+        target = [[int(label >= 1) for label in row] for row in labels]
+    if function in _OF_TOP:
+        k = parameters.pop("k")
+        scores = [[int(s >= sorted(row)[-min(k, len(row))]) for s in row] for row in scores]
+    if function in ("precision_score", "recall_score"):
+        parameters["zero_division"] = 0
+    if many and function in _BY_SAMPLE:
+        parameters["average"] = "samples"
+    elif function in (*_OF_TOP, *_BY_SAMPLE):
+        (target,), (scores,) = target, scores
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # all or none of the documents are relevant
+        return getattr(metrics, function)(target, scores, **parameters)
+
+
 @by_list
 def scikit_learn(scores: list[float], labels: list[float], name: str) -> float | None:
     """Evaluate with scikit-learn, without rankings of a single document, which it rejects.
 
     Average precision without relevant documents is omitted: scikit-learn has two values for it.
     """
-    from sklearn import metrics
-
-    function, parameters = called(name)
-    if len(scores) == 1:
+    if len(scores) == 1 or (name.startswith("average_precision") and max(labels) < 1):
         return None
-    if function in ("ndcg_score", "dcg_score"):
-        return getattr(metrics, function)([labels], [scores], **parameters)
-    relevant = [int(label >= 1) for label in labels]
-    if function == "average_precision_score" and not any(relevant):
-        return None
-    if function in ("matthews_corrcoef", "accuracy_score", "precision_score", "recall_score"):
-        least = sorted(scores, reverse=True)[: parameters["k"]][-1]
-        more = (
-            {"zero_division": 0} if function.endswith(("precision_score", "recall_score")) else {}
-        )
-        return getattr(metrics, function)(relevant, [int(s >= least) for s in scores], **more)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # all or none of the documents are relevant
-        if function in ("roc_auc_score", "average_precision_score"):
-            return getattr(metrics, function)(relevant, scores, **parameters)
-        return getattr(metrics, function)([relevant], [scores], **parameters)
-
-
-#: Functions of scikit-learn that average over the rows of a matrix with `average="samples"`.
-_BY_SAMPLE = ("roc_auc_score", "average_precision_score", "precision_score", "recall_score")
+    return _scikit_learn(name, [scores], [labels], many=False)
 
 
 def scikit_learn_means(log: pl.DataFrame, names: Sequence[str]) -> Means:
     """Average with scikit-learn over rankings of equal length, where its functions support it."""
-    from sklearn import metrics
-
     _, scores, labels = zip(*_lists(log), strict=True)
-    relevant = [[int(label >= 1) for label in row] for row in labels]
-    found: Means = {}
-    for name in names:
-        function, parameters = called(name)
-        target, prediction = labels if function in ("ndcg_score", "dcg_score") else relevant, scores
-        if function in ("accuracy_score", "matthews_corrcoef"):
-            continue
-        if function in _BY_SAMPLE:
-            parameters["average"] = "samples"
-        if "k" in parameters and function in _BY_SAMPLE:
-            k = parameters.pop("k")
-            parameters["zero_division"] = 0
-            prediction = [[int(s >= sorted(row)[-min(k, len(row))]) for s in row] for row in scores]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # all or none of the documents are relevant
-            found[name] = getattr(metrics, function)(target, prediction, **parameters)
-    return found
+    few = [name for name in names if called(name)[0] not in ("accuracy_score", "matthews_corrcoef")]
+    return {name: _scikit_learn(name, [*scores], [*labels], many=True) for name in few}
 
 
 def of_one_length(log: pl.DataFrame) -> pl.DataFrame:

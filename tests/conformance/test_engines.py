@@ -1,8 +1,7 @@
-"""The metrics of search engines, compared with plain Python after their published source.
+"""The metrics of Elasticsearch, compared with plain Python after its published source.
 
-Elasticsearch 8: `modules/rank-eval`, classes DiscountedCumulativeGain, PrecisionAtK, RecallAtK,
-MeanReciprocalRank and ExpectedReciprocalRank. OpenSearch 3.6: values from the tests of the plugin
-`search-relevance`.
+Version 8: `modules/rank-eval`, classes DiscountedCumulativeGain, PrecisionAtK, RecallAtK,
+MeanReciprocalRank and ExpectedReciprocalRank.
 """
 
 from __future__ import annotations
@@ -82,34 +81,3 @@ def test_difference_of_elasticsearch() -> None:
     expected = [elasticsearch("dcg(normalize)", *parts) for parts in rankings(frame).values()]
     assert why["mean"][-1] == pytest.approx(sum(expected) / len(expected))
     assert "number of retrieved documents" in pr.explain("ndcg@5", "elasticsearch")
-
-
-def test_published_values_of_opensearch() -> None:
-    """The values that the plugin's own tests expect for the labels 1, 2, 0, 1, 2, 0, ... .
-
-    The threshold of relevance of a query is half its highest label, or the 90th percentile of its
-    labels if that is higher. Values are rounded to two decimals.
-    """
-    log = pl.DataFrame({
-        "query": 1, "score": range(20, 0, -1), "label": [i % 3 for i in range(1, 21)],
-    })  # fmt: skip
-    short = log.with_columns(score=pl.when(pl.col("score") > 15).then("score"))  # 5 are retrieved
-    grades = pl.DataFrame({
-        "query": 1, "score": range(10), "label": [i % 5 + 1 for i in range(10)],
-    })  # fmt: skip
-    for frame, k, published in (
-        (log, 20, (0.35, 0.39, 0.76)),
-        (log, 5, (0.4, 0.13, 0.51)),
-        (short, 8, (0.4, 0.13, 0.4)),
-        (grades, 10, (0.2, None, None)),
-    ):
-        label = pl.col("label")
-        lowest = pl.max_horizontal(label.max() / 2, label.quantile(0.9, "equiprobable"))
-        relevant = frame.with_columns(label=((label >= lowest) & (label > 0)).over("query"))
-        means = (
-            pr.evaluate(relevant.cast({"label": pl.Int64}), f"p(depth='retrieved')@{k}"),
-            pr.evaluate(relevant.cast({"label": pl.Int64}), f"ap@{k}"),
-            pr.evaluate(frame, f"ndcg(gain='exp2')@{k}"),
-        )
-        for table, value in zip(means, published, strict=True):
-            assert value is None or table.item(0, 1) == pytest.approx(value, abs=0.005)

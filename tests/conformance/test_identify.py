@@ -57,9 +57,11 @@ def presets(found: pl.DataFrame) -> list[list[str]]:
     return [text.split(", ") for text in texts]
 
 
-@pytest.mark.parametrize("preset", ["polars_rank", *(each.name for each in PRESETS)])
+@pytest.mark.parametrize("preset", ["polars_rank", *TESTED])
 def test_presets(preset: str) -> None:
-    for metric in TESTED.get(preset, ["ndcg@4"]):
+    """Some metrics are enough: `test_reference` compares the values of all."""
+    metrics = TESTED.get(preset, ["ndcg@4"])
+    for metric in random.Random(preset).sample(metrics, min(len(metrics), 4)):
         expected = pr.evaluate(LOG, metric, conventions=preset).item(0, -1)
         if expected is None:  # an undefined value makes the mean null
             continue
@@ -81,9 +83,7 @@ def log_with(seed: int, *, pooled: bool, empty: bool, copies: bool) -> pl.DataFr
     return log.sample(fraction=1, shuffle=True, seed=seed)
 
 
-@pytest.mark.parametrize(
-    ("pooled", "empty", "copies"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 0)]
-)
+@pytest.mark.parametrize(("pooled", "empty", "copies"), [(1, 0, 1), (0, 1, 1)])
 def test_numbers_of_each_preset(*, pooled: bool, empty: bool, copies: bool) -> None:
     draw, tried = random.Random(4), 0
     for seed, (preset, metrics) in enumerate(TESTED.items()):
@@ -104,44 +104,45 @@ def test_numbers_of_each_preset(*, pooled: bool, empty: bool, copies: bool) -> N
     assert tried > 12
 
 
-@pytest.mark.parametrize("dtype", [pl.String, pl.Int64, pl.Categorical])
-def test_a_ranking_without_documents_does_not_change_the_order_of_others(dtype: Any) -> None:
-    log = pl.DataFrame({
-        "query": [1, 1, 2], "doc": ["1", "2", None], "score": [1.0, 1.0, None],
-        "label": [1, 0, None],
-    })  # fmt: skip
-    log = log.with_columns(pl.col("doc").cast(dtype))
-    # Document 2 is first, so that document 1 has rank 2, and the other ranking has the value 0.
-    found = pr.identify(log, "rr", pr.per_query(log, "rr"))
-    assert "polars_rank" in found["changes"].item()
-    check(found, log, (1 / 2 + 0) / 2)
+def log_of(text: str) -> pl.DataFrame:
+    """Return a log of rows "query doc score label", with "-" for null."""
+    rows = [[None if cell == "-" else cell for cell in row.split()] for row in text.split(",")]
+    frame = pl.DataFrame(rows, ["query", "doc", "score", "label"], orient="row")
+    return frame.cast({"query": pl.Int64, "score": pl.Float64, "label": pl.Int64})
 
 
-def test_copies_with_different_labels() -> None:
-    """The kept row decides the rank of the document, its label and whether the query counts."""
-    log = pl.DataFrame({
-        "query": [1, 1, 1, 2, 2], "doc": ["a", "a", "b", "c", "c"],
-        "score": [1.0, 3.0, 2.0, 2.0, 1.0], "label": [1, 0, 1, None, 1],
-    })  # fmt: skip
+#: The kept copy decides the rank of a document, its label and whether the query counts.
+COPIES = "1 a 1 1, 1 a 3 0, 1 b 2 1, 2 c 2 -, 2 c 1 1"
+#: A log, a metric, its options, the number as text, its value, and the start of the changes.
+SMALL: list[tuple[str, str, dict[str, Any], str, float, str]] = [
     # "max" keeps label 0 of a before b, and "first" label 1 of a after b; c is not judged.
-    for treatment, expected in (("max", 1 / 2), ("first", 1.0)):
-        given = {"duplicates": treatment, "query_set": "judged"}
-        assert number(log, "ap", **given) == expected
-        found = pr.identify(log, "ap", f"{expected:.6f}", **given)
-        assert found["changes"][0].startswith("as given")
-        check(found, log, expected)
+    (COPIES, "ap", {"duplicates": "max", "query_set": "judged"}, "0.500000", 1 / 2, "as given"),
+    (COPIES, "ap", {"duplicates": "first", "query_set": "judged"}, "1.000000", 1, "as given"),
+    # Query 2 has one retrieved document, which is not judged.
+    ("1 a 1 1, 1 b 2 0, 2 c 1 -, 2 d - 1", "rr",
+     {"unjudged": "removed", "query_set": "retrieved"}, "0.500000", 1 / 2, "as given"),
+    # RBP of ranx may be above 1: 0.2 * 4 * (1 + 0.8).
+    ("1 a 2 4, 1 b 1 4", "rbp.8", {}, "1.440000", 1.44, "as ranx"),
+]  # fmt: skip
 
 
-def test_queries_that_lose_all_their_documents() -> None:
-    """Query 2 has one retrieved document, which is not judged."""
-    log = pl.DataFrame({
-        "query": [1, 1, 2, 2], "doc": ["a", "b", "c", "d"], "score": [1.0, 2.0, 1.0, None],
-        "label": [1, 0, None, 1],
-    })  # fmt: skip
-    assert number(log, "rr", unjudged="removed", query_set="retrieved") == 1 / 2
-    found = pr.identify(log, "rr", "0.500000", query_set="retrieved", unjudged="removed")
-    assert found["changes"][0].startswith("as given")
-    check(found, log, 1 / 2)
+@pytest.mark.parametrize(("text", "metric", "options", "given", "expected", "start"), SMALL)
+def test_small_logs(
+    text: str, metric: str, options: Any, given: str, expected: float, start: str
+) -> None:
+    log = log_of(text)
+    found = pr.identify(log, metric, given, **options)
+    assert found["changes"][0].startswith(start)
+    check(found, log, expected)
+
+
+def test_a_ranking_without_documents_does_not_change_the_order_of_others() -> None:
+    for dtype in (pl.String, pl.Int64, pl.Categorical):
+        log = log_of("1 1 1 1, 1 2 1 0, 2 - - -").with_columns(pl.col("doc").cast(dtype))
+        # Document 2 is first: document 1 has rank 2, and the other ranking has the value 0.
+        found = pr.identify(log, "rr", pr.per_query(log, "rr"))
+        assert "polars_rank" in found["changes"].item()
+        check(found, log, (1 / 2 + 0) / 2)
 
 
 #: Changes of `ndcg@4`: their text, and the call that makes them.
@@ -149,8 +150,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "gain: 2^label - 1": {"metrics": "ndcg(gain='exp2')@4"},
     "discount: 1 / rank": {"metrics": "ndcg(discount='reciprocal')@4"},
     "discount: 1 / log2(rank + 2)": {
-        "metrics": pr.ndcg(4, discount=lambda rank: 1 / (rank + 2).log(2))
-    },
+        "metrics": pr.ndcg(4, discount=lambda rank: 1 / (rank + 2).log(2))},
     "ideal ranking: of the retrieved documents only": {"metrics": "ndcg(ideal='retrieved')@4"},
     "cutoff: 3": {"metrics": "ndcg@3"},
     "cutoff: 5": {"metrics": "ndcg@5"},
@@ -164,7 +164,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "gain: 2^label - 1; ideal ranking: of the retrieved documents only": {
         "metrics": "ndcg(gain='exp2', ideal='retrieved')@4"
     },
-    "gain: 2^label - 1; cutoff: 5": {"metrics": "ndcg(gain='exp2')@5"},
     "discount: 1 / rank; tied scores: highest label first": {
         "metrics": "ndcg(discount='reciprocal')@4", "ties": "best"
     },
@@ -182,27 +181,23 @@ def test_changes(text: str) -> None:
     check(found, LOG, expected)
 
 
-def test_the_only_definition() -> None:
-    rows: list[tuple[str, dict[str, Any], str]] = [
-        ("p@4", {"rel": 3}, "relevant: label of 3 or more"),
-        ("rbp.8", {"ties": "best", "unjudged": "removed"},
-         "tied scores: highest label first; unjudged documents: removed before documents are ranked"),
-    ]  # fmt: skip
-    for metric, options, text in rows:
-        expected = number(LOG, metric, **options)
-        found = pr.identify(LOG, metric, expected)
-        assert found["changes"].to_list() == [text]
-        check(found, LOG, expected)
+#: A metric, options of its number and of `identify`, and the changes, or the start of one.
+OTHERS: list[tuple[str, dict[str, Any], dict[str, Any], list[str] | str]] = [
+    ("p@4", {"rel": 3}, {}, ["relevant: label of 3 or more"]),
+    ("rbp.8", {"ties": "best", "unjudged": "removed"}, {},
+     ["tied scores: highest label first; unjudged documents: removed before documents are ranked"]),
+    ("ndcg@4", {"undefined": "skip"}, {"conventions": "lightgbm"}, "as LightGBM; undefined"),
+    ("ndcg@4", {"float32_scores": False}, {"conventions": "trec_eval_9"},
+     "as trec_eval 9; scores: compared as 64-bit"),
+]  # fmt: skip
 
 
-def test_the_conventions_that_change() -> None:
-    for preset, options, text in (
-        ("lightgbm", {"undefined": "skip"}, "as lightgbm; undefined"),
-        ("trec_eval_9", {"float32_scores": False}, "as trec_eval 9; scores: compared as 64-bit"),
-    ):
-        expected = number(LOG, "ndcg@4", conventions=preset, **options)
-        found = pr.identify(LOG, "ndcg@4", expected, conventions=preset)
-        assert any(each.lower().startswith(text) for each in found["changes"])
+def test_changes_of_other_metrics_and_presets() -> None:
+    for metric, options, both, text in OTHERS:
+        expected = number(LOG, metric, **options, **both)
+        found = pr.identify(LOG, metric, expected, **both)
+        changes = found["changes"].to_list()
+        assert changes == text or any(each.startswith(text) for each in changes if both), changes
         check(found, LOG, expected)
 
 
@@ -213,9 +208,6 @@ def test_rounded_numbers() -> None:
     # Zeros at the end count as text.
     text = f"{round(expected, 1):.4f}"
     assert not pr.identify(LOG, "ndcg@4", text)["changes"].equals(few["changes"])
-
-
-def test_rounded_values_of_queries() -> None:
     values = pr.per_query(LOG, "ndcg@4")["ndcg@4"]
     expected = float(values.round(2).mean())  # type: ignore[arg-type]
     found = pr.identify(LOG, "ndcg@4", f"{expected:.8f}")
@@ -245,16 +237,13 @@ def test_values_of_queries() -> None:
 
 
 def test_queries_that_tell_numbers_apart() -> None:
-    log = pl.DataFrame({
-        "query": ["a", "a", "b", "b"], "doc": ["1", "2", "1", "2"],
-        "score": [1.0, 1.0, 1.0, 1.0], "label": [1, 0, 0, 1],
-    })  # fmt: skip
-    # By id, query b has the value 1, and in the order of the rows, query a.
+    log = log_of("1 1 1 1, 1 2 1 0, 2 1 1 0, 2 2 1 1")
+    # By id, query 2 has the value 1, and in the order of the rows, query 1.
     found = pr.identify(log, "rr", 0.75)
     assert found["others"].unique().to_list() == [found.height - 1]
     assert found["queries"].to_list()[:2] == [
         [],
-        [{"query": "a", "value": 1.0, "other": 0.5}, {"query": "b", "value": 0.5, "other": 1.0}],
+        [{"query": 1, "value": 1.0, "other": 0.5}, {"query": 2, "value": 0.5, "other": 1.0}],
     ]
 
 
@@ -291,10 +280,7 @@ def test_the_value_is_that_of_the_run_with_the_largest_difference() -> None:
 
 def test_exact_fits_come_first() -> None:
     """The only relevant document is tied at ranks 4 and 5."""
-    log = pl.DataFrame({
-        "query": 1, "doc": ["e", "d", "c", "a", "b"], "score": [5.0, 4.0, 3.0, 2.0, 2.0],
-        "label": [0, 0, 0, 0, 1],
-    })  # fmt: skip
+    log = log_of("1 e 5 0, 1 d 4 0, 1 c 3 0, 1 a 2 0, 1 b 2 1")
     found = pr.identify(log, "rr", pl.DataFrame({"query": [1], "rr": [0.2]}), n=20)
     assert found["fits"].all() and found["tolerance"].unique().to_list() == [0.05]
     # By document id, as in the first presets, it is at rank 4: 0.25 fits, but not exactly.
@@ -306,20 +292,12 @@ def test_exact_fits_come_first() -> None:
 
 
 def test_values_of_queries_that_are_all_undefined() -> None:
-    log = pl.DataFrame({"query": [1, 2], "doc": "a", "score": 1.0, "label": 0})
+    log = log_of("1 a 1 0, 2 a 1 0")
     values = pr.per_query(log, "rr", undefined="null")
     assert values["rr"].to_list() == [None, None]
     found = pr.identify(log, "rr", values)
     assert found["fits"].all() and found["deviation"].to_list() == [0.0] * found.height
     assert not pr.identify(log, "rr", values.with_columns(rr=pl.Series([None, 0.5])))["fits"].any()
-
-
-def test_presets_with_values_above_those_of_the_metric() -> None:
-    """With graded labels, the RBP of one document with label 4 is 0.2 * 4."""
-    log = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [4, 4]})
-    found = pr.identify(log, "rbp.8", "1.440000")  # 0.2 * 4 * (1 + 0.8)
-    assert found["changes"].item().startswith("as ranx")
-    check(found, log, 1.44)
 
 
 def test_nothing_fits() -> None:
@@ -354,16 +332,12 @@ def test_copies(treatment: str) -> None:
     check(found, log, expected)
 
 
-@pytest.mark.parametrize(
-    ("changes", "has_code"),
-    [({"ties": "reversed"}, True), ({"ideal": "cut"}, False)],
-    ids=["reversed", "cut"],
-)
-def test_choices_of_other_tools(changes: dict[str, Any], *, has_code: bool) -> None:
-    expected = of_reference(LOG, "ndcg@4", **changes)
-    found = pr.identify(LOG, "ndcg@4", f"{expected:.9f}")
-    assert found.height == 1 and (found["code"].item() is not None) == has_code
-    check(found, LOG, expected)
+def test_choices_of_other_tools() -> None:
+    for changes, has_code in (({"ties": "reversed"}, True), ({"ideal": "cut"}, False)):
+        expected = of_reference(LOG, "ndcg@4", **changes)
+        found = pr.identify(LOG, "ndcg@4", f"{expected:.9f}")
+        assert found.height == 1 and (found["code"].item() is not None) == has_code
+        check(found, LOG, expected)
 
 
 def test_columns_are_in_the_code() -> None:
@@ -409,17 +383,5 @@ def test_ids_of_any_type(dtype: Any) -> None:
 
 def test_logs_without_ids() -> None:
     log = LOG.drop("doc")
-    expected = number(log, "ndcg@4", ties="best")
-    found = pr.identify(log, "ndcg@4", expected)
+    found = pr.identify(log, "ndcg@4", number(log, "ndcg@4", ties="best"))
     assert found["changes"].to_list() == ["tied scores: highest label first"]
-
-
-def test_keys_of_long_logs_have_128_bits() -> None:
-    """It takes seconds: keys of 64 bits are long enough for 1.66 million rows."""
-    row = pl.int_range(1_700_000, eager=True)
-    log = pl.DataFrame({
-        "query": row // 20, "doc": row % 20, "score": row * 7919 % 13, "label": row * 104729 % 5 % 3,
-    })  # fmt: skip
-    mean = pr.evaluate(log, "ndcg@10", conventions="trec_eval")["ndcg@10"].item()
-    found = pr.identify(log, "ndcg@10", mean)
-    assert found["fits"].all() and found["changes"][0].startswith("as trec_eval 10")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,17 +60,8 @@ def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
             assert read(pair.name, preset).function is pair.metric.function, pair
     # Names with the syntax of another tool, and measures that are not one metric.
     assert {pair.tool for pair in pages.pairs() if not pair.is_accepted} == {
-        *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Elasticsearch"),
+        *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Elasticsearch")
     }
-
-
-def test_every_metric_has_one_entry_that_the_index_links_to() -> None:
-    page = pages.metrics()
-    headings = re.findall(r"^#{2,3} `?(.*?)`?$", page, re.MULTILINE)
-    anchors = [heading.lower().replace(" ", "-") for heading in headings]
-    assert len(set(anchors)) == len(anchors)
-    assert set(REGISTER) <= set(anchors)
-    assert set(re.findall(r"\]\(#(.*?)\)", page)) == set(anchors) - {"index"}
 
 
 def called(name: str, *more: str) -> pr.Metric:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -29,7 +30,7 @@ GINI: dict[tuple[str, str], tuple[pl.Expr, Any]] = {
 }
 
 
-def known(values: dict[str, float | None]) -> dict[str, float]:
+def known(values: dict[Any, float | None]) -> dict[Any, float]:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -43,12 +44,12 @@ def mean(frame: pl.DataFrame, name: str, **options: Any) -> float:
     return float(pr.evaluate(frame, metric(name), **options).to_series(-1).item())
 
 
-@pytest.mark.parametrize("name", ["tools", "recommenders", "retrieval", "rag"])
-def test_files_are_of_the_logs(name: str) -> None:
-    module, file = importlib.import_module(f"tests.recorded.{name}"), recorded.read(name)
-    assert file["log"] == json.loads(json.dumps(module.log()))
-    assert file["versions"].keys() == module.TOOLS.keys()
-    assert (recorded.FIXTURES / f"{name}.json").read_text("utf-8") == text_of(file) + "\n"
+def test_files_are_of_the_logs() -> None:
+    for name in ("tools", "recommenders", "retrieval", "rag"):
+        module, file = importlib.import_module(f"tests.recorded.{name}"), recorded.read(name)
+        assert file["log"] == json.loads(json.dumps(module.log()))
+        assert file["versions"].keys() == module.TOOLS.keys()
+        assert (recorded.FIXTURES / f"{name}.json").read_text("utf-8") == text_of(file) + "\n"
 
 
 def test_each_name_of_a_tool_is_compared() -> None:
@@ -61,35 +62,40 @@ def test_each_name_of_a_tool_is_compared() -> None:
         assert names == {(tool, name) for tool, of in file["values"].items() for name in of}
 
 
-@pytest.mark.parametrize("tool", NAMES["accuracy"])
-def test_accuracy(tool: str) -> None:
-    options = {**BY_USER, "conventions": tool}
-    frame, rankings = recorded_logs.accuracy_log(tool), DATA["accuracy"]["rankings"]
-    for name, own in NAMES["accuracy"][tool].items():
-        ours, theirs = known(values(frame, own, **options)), known(USERS["values"][tool][name])
-        if name in DIFFERENT:
-            users = [u for u in ours.keys() & theirs.keys() if len(rankings.get(u, ())) >= 5]
-            ours, theirs = ({u: each[u] for u in users} for each in (ours, theirs))
-        elif name != "MAP@5" or tool != "Evidently":
-            assert mean(frame, own, **options) == pytest.approx(
-                USERS["means"][tool][name], rel=1e-9
-            ), name
-        assert len(theirs) >= (10 if name in DIFFERENT else 26)
-        assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-12), name
+#: The file of a log, its rows for a tool and metric, its columns, and its least number of values.
+FILES: dict[str, tuple[Any, Callable[[str, str], pl.DataFrame], dict[str, str], int]] = {
+    "accuracy": (USERS, lambda tool, _: recorded_logs.accuracy_log(tool), BY_USER, 26),
+    "recommenders": (USERS, lambda _, name: recorded_logs.recommender_log(name), BY_USER, 16),
+    "retrieval": (RETRIEVAL, recorded_logs.retrieval_log, {}, 4),
+}
+#: Tools whose values are rounded, and metrics without a mean to compare.
+TOLERANCES = {"MTEB": 6e-6}
+WITHOUT_MEAN = {
+    *(("LensKit", name) for name in NAMES["recommenders"]["LensKit"]),
+    ("Evidently", "MAP@5"),
+}
 
 
 @pytest.mark.filterwarnings("ignore:`items` has no row")
-@pytest.mark.parametrize("tool", NAMES["recommenders"])
-def test_beyond_accuracy(tool: str) -> None:
-    options = {**BY_USER, "conventions": tool}
-    for name, own in NAMES["recommenders"][tool].items():
-        frame, theirs = recorded_logs.recommender_log(name), known(USERS["values"][tool][name])
-        assert len(theirs) > 15
-        assert known(values(frame, own, **options)) == pytest.approx(theirs, rel=1e-9), name
-        if tool != "LensKit":
-            assert mean(frame, own, **options) == pytest.approx(
-                USERS["means"][tool][name], rel=1e-9
-            ), name
+@pytest.mark.parametrize(("log", "tool"), [(log, tool) for log in FILES for tool in NAMES[log]])
+def test_values_and_means(log: str, tool: str) -> None:
+    file, rows, columns, least = FILES[log]
+    options = {**columns, "conventions": tool}
+    equal = {"rel": TOLERANCES.get(tool, 1e-9), "abs": TOLERANCES.get(tool, 1e-12)}
+    for name, own in NAMES[log][tool].items():
+        frame, theirs = rows(tool, name), known(file["values"][tool][name])
+        ours = known(values(frame, own, **options))
+        if name in DIFFERENT:
+            rankings = DATA["accuracy"]["rankings"]
+            users = [u for u in ours.keys() & theirs.keys() if len(rankings.get(u, ())) >= 5]
+            ours, theirs = ({u: each[u] for u in users} for each in (ours, theirs))
+        elif name in ("cg@10", "dcg@10"):  # a hit without a rating makes Quepid's value NaN
+            ours = {query: ours[query] for query in theirs}
+        assert len(theirs) >= (10 if name in DIFFERENT else least), name
+        assert ours == pytest.approx(theirs, **equal), name
+        means = file["means"][tool]
+        if means and name not in DIFFERENT and (tool, name) not in WITHOUT_MEAN:
+            assert mean(frame, own, **options) == pytest.approx(means[name], **equal), name
 
 
 def test_gini() -> None:
@@ -99,21 +105,6 @@ def test_gini() -> None:
         # LensKit adds exposures up in 32 bits.
         theirs = USERS["values"][tool][name]["all"]
         assert found.select(value).item() == pytest.approx(theirs, rel=1e-6), name
-
-
-@pytest.mark.parametrize("tool", NAMES["retrieval"])
-def test_retrieval(tool: str) -> None:
-    tolerance = 6e-6 if tool == "MTEB" else 1e-12  # MTEB rounds to five decimals
-    for name, own in NAMES["retrieval"][tool].items():
-        frame, theirs = recorded_logs.retrieval_log(tool, name), RETRIEVAL["values"][tool][name]
-        ours = known(values(frame, own, conventions=tool))
-        if name in ("cg@10", "dcg@10"):  # a hit without a rating makes Quepid's value NaN
-            ours = {query: ours[query] for query in known(theirs)}
-        assert len(known(theirs)) > 3
-        assert ours == pytest.approx(known(theirs), rel=tolerance, abs=tolerance), name
-        if means := RETRIEVAL["means"][tool]:
-            found = mean(frame, own, conventions=tool)
-            assert found == pytest.approx(means[name], abs=tolerance), name
 
 
 @pytest.mark.parametrize("tool", NAMES["rag"])

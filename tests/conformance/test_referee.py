@@ -45,34 +45,39 @@ def conventions(result: Any) -> set[str]:
     return {text.partition("; in trec_eval")[0] for text in texts}
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave one case without documents."""
+    names = ("plain/", "copies/", "ties/grades", "gain/", "empty/nothing-retrieved")
+    cases = [each for each in module.CASES if each.name.startswith(names)]
+    monkeypatch.setattr(module, "CASES", cases)
+
+
 @pytest.mark.parametrize("case", FUNCTIONS, ids=lambda each: each.function.__name__)
-def test_functions(case: Refereed) -> None:
-    result, expected = pr.referee(case.function, **case.options), dict(case.expected)
+def test_functions(case: Refereed, request: pytest.FixtureRequest) -> None:
+    expected = dict(case.expected)
+    if expected.pop("few", False):
+        request.getfixturevalue("few")
+    result = pr.referee(case.function, **case.options)
     assert result.signature == case.signature
     defects = expected.pop("defects", set())
     assert kinds(result) == defects and result.passed is not bool(defects), lines(result)
-    for text in expected.pop("texts", ()):
+    for text in expected.pop("texts"):
         assert any(text in line for line in lines(result)), (text, lines(result))
     if "conventions" in expected:
         assert conventions(result) == expected.pop("conventions")
     assert expected.pop("preset", result.presets[0]) in result.presets
-    for choice, text in expected.pop("definition", {}).items():
-        assert result.definition[choice] == text
+    assert expected.pop("definition", {}).items() <= result.definition.items()
     assert expected.pop("metric", result.metric) == result.metric
     assert expected.pop("findings", result.findings.height) == result.findings.height
     assert not expected
 
 
-@pytest.mark.parametrize(
-    "function", [tools.trec_eval_ndcg, tools.trec_eval_map, tools.ndcg_correct]
-)
-def test_a_correct_function_has_no_findings(
-    function: Callable[..., Any], capsys: pytest.CaptureFixture
-) -> None:
-    result = pr.referee(function)
-    assert result.findings.is_empty()
-    assert result.passed and result.differs == 0
-    assert result.presets[0] == "trec_eval 10"
+def test_a_correct_function_has_no_findings(capsys: pytest.CaptureFixture) -> None:
+    for function in (tools.trec_eval_ndcg, tools.trec_eval_map, tools.ndcg_correct):
+        result = pr.referee(function)
+        assert result.findings.is_empty() and result.passed and result.differs == 0
+        assert result.presets[0] == "trec_eval 10"
     assert capsys.readouterr().out == ""
 
 
@@ -161,14 +166,6 @@ def test_a_function_that_catches_the_interruption_is_interrupted_again(kind: str
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave one case without documents."""
-    names = ("plain/", "copies/", "ties/grades", "gain/", "empty/nothing-retrieved")
-    cases = [each for each in module.CASES if each.name.startswith(names)]
-    monkeypatch.setattr(module, "CASES", cases)
-
-
 @pytest.mark.usefixtures("few")
 def test_a_process_of_a_function_that_catches_every_exception_is_killed(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
@@ -205,12 +202,11 @@ def test_a_function_that_never_has_a_value() -> None:
             pr.referee(never, metric="ndcg", signature=signature)
 
 
-@pytest.mark.parametrize("lowest", [1, 0.001])
-def test_a_recall_that_is_the_hit_rate(lowest: float) -> None:
+def test_a_recall_that_is_the_hit_rate() -> None:
     """Its own cases contradict every convention that would make some of its values those of recall."""
 
     def recall(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
-        return float(any(qrels.get(doc, 0) >= lowest for doc in retrieved[:k]))
+        return float(any(qrels.get(doc, 0) > 0 for doc in retrieved[:k]))
 
     result = pr.referee(recall)
     assert result.metric == "recall@k" and not result.passed
@@ -224,24 +220,6 @@ def test_a_recall_that_is_the_hit_rate(lowest: float) -> None:
     # Of three relevant documents, two are among the first three.
     assert (row["case"], row["given"], row["expected"]) == ("plain/three-grades", 1, 2 / 3)
     assert pr.referee(recall, metric="hit_rate").passed
-
-
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [(each, each) for each in ("recall", "ndcg", "hit_rate")] + [("mrr", "reciprocal_rank")],
-)
-def test_a_function_with_the_name_of_another_metric(name: str, metric: str) -> None:
-    def function(retrieved: list[str], relevant: set[str], k: int) -> float:
-        return sum(doc in relevant for doc in dict.fromkeys(retrieved[:k])) / k
-
-    function.__name__ = name
-    (text,) = lines(pr.referee(function), "defect")
-    assert text == f"mixture: precision@k explains the values of all 47 cases; {metric}@k does not"
-
-
-def test_a_program_that_ends_does_not_hang() -> None:
-    texts = lines(pr.referee(command=[sys.executable, "-c", "exit(3)"]), "defect")
-    assert texts[0].startswith("crash: ") and "not tried after 5 calls" in texts[1]
 
 
 def test_partial_functions_and_arrays_of_one_number() -> None:
@@ -343,31 +321,29 @@ def program(tmp_path: Path, body: str) -> list[str]:
     return [sys.executable, "-I", str(path)]
 
 
+ANSWERS = [
+    ("pass", None, ""),
+    ("sys.exit('no documents')", "crash", "ended with code 1: no documents"),
+    ("os._exit(3)", "crash", "the process ended with code 3"),
+    ("print('warning: empty')", "number", "not an answer: 'warning: empty'"),
+    ("answer = {'value': float('nan')}", "number", "nan"),
+    ("answer = {'value': '__import__(\"os\")'}", "number", "__import__"),
+    ("answer = {'value': 10**400}", "number", "0000"),
+    ("answer = {'value': [0.5, 0.5]}", "number", "[0.5, 0.5]"),
+    ("print('[' * 100_000)", "number", "not an answer: '[["),
+]
+
+
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize(
-    ("body", "kind", "message"),
-    [
-        ("pass", None, ""),
-        ("sys.exit('no documents')", "crash", "ended with code 1: no documents"),
-        ("os._exit(3)", "crash", "the process ended with code 3"),
-        ("time.sleep(60)", "hang", "no answer within 2 seconds"),
-        ("print('warning: empty')", "number", "not an answer: 'warning: empty'"),
-        ("answer = {'value': float('nan')}", "number", "nan"),
-        ("answer = {'value': '__import__(\"os\")'}", "number", "__import__"),
-        ("answer = {'value': 10**400}", "number", "0000"),
-        ("answer = {'value': [0.5, 0.5]}", "number", "[0.5, 0.5]"),
-        ("print('[' * 100_000)", "number", "not an answer: '[["),
-    ],
-)
-def test_answers_of_programs(tmp_path: Path, body: str, kind: str | None, message: str) -> None:
-    result = pr.referee(command=program(tmp_path, body), metric="ndcg", timeout=2)
-    texts = lines(result, "defect")
-    assert kinds(result) == ({kind} if kind else set())
-    assert result.presets[0] == "trec_eval 10"
-    if kind:
-        assert message in texts[0]
-    else:
-        assert result.findings.is_empty() and result.differs == 0
+def test_answers_of_programs(tmp_path: Path) -> None:
+    for body, kind, message in ANSWERS:
+        result = pr.referee(command=program(tmp_path, body), metric="ndcg", timeout=9)
+        assert kinds(result) == ({kind} if kind else set()), body
+        assert result.presets[0] == "trec_eval 10"
+        if kind:
+            assert message in lines(result, "defect")[0], body
+        else:
+            assert result.findings.is_empty() and result.differs == 0
 
 
 def is_running(number: int) -> bool:
@@ -383,19 +359,22 @@ def test_a_program_is_ended_with_its_children(tmp_path: Path) -> None:
     body = "open('PID', 'w').write(str(subprocess.Popen(['sleep', '60']).pid)); time.sleep(60)"
     command = program(tmp_path, body.replace("PID", str(tmp_path / "pid")))
     result = pr.referee(command=command, metric="ndcg", timeout=2)
-    assert kinds(result) == {"hang"}
+    assert lines(result, "defect")[0] == "hang: no answer within 2 seconds"
     assert not is_running(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.usefixtures("few")
 def test_a_program_that_never_answers() -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    began = time.monotonic()
-    result = pr.referee(command=command, metric="ndcg", timeout=0.2)
-    texts = lines(result, "defect")
-    assert texts[0] == "hang: no answer within 0.2 seconds"
-    assert "not tried after 5 calls without an answer" in texts[1]
-    assert time.monotonic() - began < 10
+    for code, timeout, first in (
+        ("import time; time.sleep(60)", 0.2, "hang: no answer within 0.2 seconds"),
+        ("exit(3)", 2, "crash: "),
+    ):
+        began = time.monotonic()
+        result = pr.referee(command=[sys.executable, "-c", code], metric="ndcg", timeout=timeout)
+        texts = lines(result, "defect")
+        assert texts[0].startswith(first)
+        assert "not tried after 5 calls without an answer" in texts[1]
+        assert time.monotonic() - began < 10
 
 
 def test_a_program_without_a_value(tmp_path: Path) -> None:
@@ -441,10 +420,12 @@ def test_a_program_that_does_not_exist() -> None:
 
 
 def test_answers_of_another_request() -> None:
-    assert read_answer(b'{"id": 2, "value": 0.5}\n', 2) == Outcome("value", 0.5)
-    assert read_answer(b'{"id": 2, "value": null}\n', 2) == Outcome("none")
-    assert read_answer(b'{"id": 1, "value": 0.5}\n', 2).kind == "noise"
-    assert read_answer(b'{"id": 2}\n', 2).kind == "noise"
+    for answer, outcome in (
+        (b'{"id": 2, "value": 0.5}\n', Outcome("value", 0.5)),
+        (b'{"id": 2, "value": null}\n', Outcome("none")),
+    ):
+        assert read_answer(answer, 2) == outcome
+    assert {read_answer(x, 2).kind for x in (b'{"id": 1, "value": 0.5}', b'{"id": 2}')} == {"noise"}
 
 
 MY_EVAL = """
@@ -492,8 +473,7 @@ def test_a_function_without_defects_ends_with_0(
     code, output, errors = run("referee", target, "--junit", "a.xml")
     message = "Error: 'a.xml' already exists; use `--overwrite` to replace it\n"
     assert (code, output, errors) == (2, "", message)
-    assert run("referee", target, "--junit", "a.xml", "--overwrite")[0] == 0
-    assert run("referee", target, "--expect", "ranx")[0] == 1
+    assert run("referee", target, "--junit", "a.xml", "--overwrite", "--expect", "ranx")[0] == 1
 
 
 NOT_IMPORTED = [

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +20,19 @@ HEAD, *SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M
 CELL = r"<td>\n\n```python\n(.*?)```\n\n</td>"
 PAIR = re.compile(CELL + CELL, re.DOTALL)
 
-#: What each section needs, and how many pairs have a value at the least. The heavy ones come with
-#: the group "conformance"; without it they are left out.
+#: What each section needs of the group "conformance"; each has three pairs with a value at the least.
 NEEDED = {
-    "ranx": "ranx",
-    "ir_measures": "ir_measures",
-    "pytrec_eval": "pytrec_eval",
-    "scikit-learn": "sklearn",
-    "torchmetrics": "torchmetrics",
-    "RecTools": "rectools",
-    "LensKit": "lenskit",
-    "BEIR": "beir",
-    "LightGBM": "lightgbm",
-    "pandas and SciPy": "pandas",
-    "Spark's RankingMetrics": "pyspark",
+    **{name: name for name in ("ranx", "ir_measures", "pytrec_eval", "torchmetrics")},
+    **{name: name.lower() for name in ("LightGBM", "RecTools", "LensKit", "BEIR")},
+    **{
+        "scikit-learn": "sklearn",
+        "pandas and SciPy": "pandas",
+        "Spark's RankingMetrics": "pyspark",
+    },
 }
-#: Their newest versions exclude those of other packages here, which they work with all the same.
-NO_DEPENDENCIES = ("rectools", "beir")
-#: It needs gigabytes, so that it is not in the group "conformance".
-ALONE = ("lenskit",)
+#: Not in the group: the newest versions exclude those of other packages here, which they work with
+#: all the same, or need gigabytes.
+ALONE = {"rectools": "--no-deps rectools", "beir": "--no-deps beir", "lenskit": "lenskit"}
 EXACT = {"rel": 1e-9, "abs": 1e-12}
 #: As the page says: computed in 32 bits; rounded to five digits.
 TOLERANCE = {"torchmetrics": {"rel": 1e-6, "abs": 1e-12}, "BEIR": {"rel": 0, "abs": 1e-5}}
@@ -63,16 +57,12 @@ def cells(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], float]]:
     """Return all numbers of a result, each with what it is called, where it is."""
     if isinstance(value, pl.DataFrame):
         keys = [name for name in value.columns if name in KEYS]
-        for row in (
-            value.drop(*COUNTS, "conventions", strict=False).sort(keys).iter_rows(named=True)
-        ):
-            called = [str(row.pop(key)) for key in keys]
-            yield from cells(row, *called)
-    elif isinstance(value, Mapping):
+        table = value.drop(*COUNTS, "conventions", strict=False).sort(keys)
+        for row in table.iter_rows(named=True):
+            yield from cells(row, *(str(row.pop(key)) for key in keys))
+    elif hasattr(value, "items"):  # a Series of pandas, too
         for key, each in value.items():
             yield from cells(each, *path, str(key))
-    elif hasattr(value, "items"):  # a Series of pandas
-        yield from cells(dict(value.items()), *path)
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from cells(each, *path)
@@ -89,9 +79,8 @@ def test_theirs_and_ours_are_equal(
     tolerance = TOLERANCE.get(title, EXACT)
     if title.startswith("Spark") and (missing := needs.without_spark()):
         pytest.skip(missing)
-    if NEEDED[title] in (*NO_DEPENDENCIES, *ALONE):
-        option = "--no-deps " if NEEDED[title] in NO_DEPENDENCIES else ""
-        install = f"pip install {option}{NEEDED[title]}"
+    if NEEDED[title] in ALONE:
+        install = f"pip install {ALONE[NEEDED[title]]}"
         pytest.importorskip(NEEDED[title], reason=f"needs {NEEDED[title]}: {install}")
     needs.package(NEEDED[title], "conformance")
     if title.startswith("Spark"):
@@ -125,7 +114,7 @@ def test_theirs_and_ours_are_equal(
 
 
 def test_every_tool_has_a_section_of_pairs() -> None:
-    assert [section.partition("\n")[0] for section in SECTIONS] == [*NEEDED]
+    assert {section.partition("\n")[0] for section in SECTIONS} == {*NEEDED}
     for section in SECTIONS:
         pairs = PAIR.findall(section)
         assert len(pairs) >= 4

@@ -36,21 +36,6 @@ NORMALIZATIONS = {
 }
 
 
-def log(seed: int) -> pl.DataFrame:
-    """Return runs with ties.
-
-    Scores of a ranking differ, because ranx gives equal ones 0 where others give them 1.
-    """
-    rng = random.Random(seed)
-    rows = [
-        (run, f"q{query}", f"d{doc}", rng.choice([0.5, 1.0, 2.0, 3.0, 7.25]))
-        for run in RUNS
-        for query in range(20)
-        for doc in rng.sample(range(15), 9)
-    ]
-    return pl.DataFrame(rows, ["run", "query", "doc", "score"], orient="row")
-
-
 def runs_of(rows: pl.DataFrame) -> list[Any]:
     """Return the runs as objects of ranx, which sorts them when they are made."""
     import ranx
@@ -63,19 +48,24 @@ def runs_of(rows: pl.DataFrame) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def rows() -> pl.DataFrame:
-    """Return the log in the order of ranx, whose sort is unstable."""
+    """Return runs with ties in the order of ranx, whose sort is unstable.
+
+    Scores of a ranking differ, because ranx gives equal ones 0 where others give them 1.
+    """
     needs.package("ranx", "conformance")
-    given = log(0)
-    return pl.DataFrame(
-        [
-            (run, query, doc, score)
-            for run, ranked in zip(RUNS, runs_of(given), strict=True)
-            for query, docs in ranked.to_dict().items()
-            for doc, score in docs.items()
-        ],
-        given.schema,
-        orient="row",
-    )
+    draw = random.Random(0)
+    columns = ["run", "query", "doc", "score"]
+    given = [
+        (run, f"q{query}", f"d{doc}", draw.choice([0.5, 1.0, 2.0, 3.0, 7.25]))
+        for run in RUNS for query in range(20) for doc in draw.sample(range(15), 9)
+    ]  # fmt: skip
+    runs = zip(RUNS, runs_of(pl.DataFrame(given, columns, orient="row")), strict=True)
+    found = [
+        (run, query, doc, score)
+        for run, ranked in runs
+        for query, docs in ranked.to_dict().items() for doc, score in docs.items()
+    ]  # fmt: skip
+    return pl.DataFrame(found, columns, orient="row")
 
 
 @pytest.mark.parametrize("method", METHODS)

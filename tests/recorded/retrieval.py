@@ -38,82 +38,85 @@ def log() -> dict[str, Any]:
     return {"rankings": rankings, "grades": grades}
 
 
-def sentence_transformers(data: dict[str, Any]) -> tuple[Values, Means]:
-    """Evaluate with the evaluator of sentence-transformers, of which queries have results."""
+# Functions that evaluate relevant documents, or grades, and rankings of queries at the cutoff k.
+
+
+def sentence_transformers(relevant: Any, rankings: Any, k: int) -> Means:
+    """Evaluate with the evaluator of sentence-transformers, of queries with relevant documents."""
     from sentence_transformers.evaluation import InformationRetrievalEvaluator
 
-    ks = [K]
-
-    def metrics(queries: list[str]) -> Means:
-        evaluator = InformationRetrievalEvaluator(
-            dict.fromkeys(queries, ""),
-            {"d0": ""},
-            {query: _relevant(data, query) for query in queries},
-            mrr_at_k=ks, ndcg_at_k=ks, accuracy_at_k=ks, precision_recall_at_k=ks, map_at_k=ks,
-        )  # fmt: skip
-        hits = [
-            [{"corpus_id": doc, "score": score} for doc, score in _ranking(data, query)]
-            for query in evaluator.queries_ids
-        ]
-        found = evaluator.compute_metrics(hits)
-        return {f"{name.removesuffix('@k')}@{K}": float(by_k[K]) for name, by_k in found.items()}
-
-    queries = [query for query in data["grades"] if _relevant(data, query)]
-    return _by_query(metrics, queries), metrics(queries)
+    ks, queries = [k], dict.fromkeys(relevant, "")
+    evaluator = InformationRetrievalEvaluator(
+        queries, {"d0": ""}, relevant,
+        mrr_at_k=ks, ndcg_at_k=ks, accuracy_at_k=ks, precision_recall_at_k=ks, map_at_k=ks,
+    )  # fmt: skip
+    if not evaluator.queries_ids:
+        return {}
+    hits = [
+        [{"corpus_id": doc, "score": score} for doc, score in rankings[query]]
+        for query in evaluator.queries_ids
+    ]
+    found = evaluator.compute_metrics(hits)
+    return {f"{name.removesuffix('@k')}@{k}": float(by_k[k]) for name, by_k in found.items()}
 
 
-def mteb(data: dict[str, Any]) -> tuple[Values, Means]:
+def mteb(grades: Any, rankings: Any, k: int) -> Means:
     """Evaluate with the functions of retrieval tasks in MTEB."""
     from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, make_score_dict
 
-    def metrics(queries: list[str]) -> Means:
-        found = calculate_retrieval_scores(
-            {query: dict(data["rankings"][query]) for query in queries},
-            {query: data["grades"][query] for query in queries},
-            [1, K],  # MTEB needs the cutoff 1 for its accuracy
-        )
-        scores = make_score_dict(
-            ndcg=found.ndcg, _map=found.map, recall=found.recall, precision=found.precision,
-            mrr=found.mrr, naucs={}, naucs_mrr={}, hit_rate=found.hit_rate, task_scores={},
-        )  # fmt: skip
-        return {name: float(value) for name, value in scores.items() if name.endswith(f"_at_{K}")}
-
-    queries = [query for query in data["rankings"] if query in data["grades"]]
-    return _by_query(metrics, queries), metrics(queries)
+    run = {query: dict(ranking) for query, ranking in rankings.items()}
+    # MTEB needs the cutoff 1 for its accuracy.
+    found = calculate_retrieval_scores(run, grades, sorted({1, k}))
+    scores = make_score_dict(
+        ndcg=found.ndcg, _map=found.map, recall=found.recall, precision=found.precision,
+        mrr=found.mrr, naucs={}, naucs_mrr={}, hit_rate=found.hit_rate, task_scores={},
+    )  # fmt: skip
+    return {name: float(value) for name, value in scores.items() if name.endswith(f"_at_{k}")}
 
 
-def pyvespa(data: dict[str, Any]) -> tuple[Values, Means]:
-    """Evaluate with the evaluator of pyvespa; grades of "graded" metrics are from 0 to 1."""
+def pyvespa(relevant: Any, rankings: Any, k: int) -> Means:
+    """Evaluate with the evaluator of pyvespa, which keeps the order of hits."""
     from vespa.evaluation import VespaEvaluator
 
-    ks = [K]
+    ks, queries = [k], dict.fromkeys(relevant, "")
+    evaluator = VespaEvaluator(
+        queries, relevant, lambda text, top_k: {}, None,
+        accuracy_at_k=ks, precision_recall_at_k=ks, mrr_at_k=ks, ndcg_at_k=ks, map_at_k=ks,
+    )  # fmt: skip
+    if not evaluator.queries_ids:
+        return {}
+    found = evaluator._compute_metrics([rankings[query] for query in evaluator.queries_ids])
+    return {name: float(value) for name, value in found.items()}
 
-    def metrics(queries: list[str], *, graded: bool = False) -> Means:
-        judgments = {query: _relevant(data, query) for query in queries}
-        if graded:
-            judgments = {
-                query: {doc: grade / 3 for doc, grade in data["grades"][query].items()}
-                for query in queries
-            }
-        evaluator = VespaEvaluator(
-            dict.fromkeys(queries, ""),
-            judgments,
-            lambda text, top_k: {},
-            None,
-            accuracy_at_k=ks, precision_recall_at_k=ks, mrr_at_k=ks, ndcg_at_k=ks, map_at_k=ks,
-        )  # fmt: skip
-        hits = [_ranking(data, query) for query in evaluator.queries_ids]
-        return {name: float(value) for name, value in evaluator._compute_metrics(hits).items()}
 
-    queries = [query for query in data["grades"] if _relevant(data, query)]
-    values, means = _by_query(metrics, queries), metrics(queries)
-    both = {
-        f"graded {name}": {query: metrics([query], graded=True)[name] for query in queries}
-        for name in (f"ndcg@{K}",)
+def evaluated(function: Any, judgments: Any, data: dict[str, Any]) -> tuple[Values, Means]:
+    """Return the metrics of each query, and of all."""
+    rankings = {query: _ranking(data, query) for query in judgments}
+    found: Values = {}
+    for query, own in judgments.items():
+        for name, value in function({query: own}, {query: rankings[query]}, K).items():
+            found.setdefault(name, {})[query] = value
+    return found, function(judgments, rankings, K)
+
+
+def of_sentence_transformers(data: dict[str, Any]) -> tuple[Values, Means]:
+    return evaluated(sentence_transformers, _relevant(data), data)
+
+
+def of_mteb(data: dict[str, Any]) -> tuple[Values, Means]:
+    judgments = {query: of for query, of in data["grades"].items() if query in data["rankings"]}
+    return evaluated(mteb, judgments, data)
+
+
+def of_pyvespa(data: dict[str, Any]) -> tuple[Values, Means]:
+    """Return the metrics of relevant documents, and NDCG of grades from 0 to 1 as "graded"."""
+    grades = {
+        query: {doc: grade / 3 for doc, grade in data["grades"][query].items()}
+        for query in _relevant(data)
     }
-    return values | both, means | {
-        f"graded {name}": value for name, value in metrics(queries, graded=True).items()
-    }
+    both, graded = evaluated(pyvespa, _relevant(data), data), evaluated(pyvespa, grades, data)
+    both[0][f"graded ndcg@{K}"] = graded[0][f"ndcg@{K}"]
+    return both[0], both[1] | {f"graded {name}": value for name, value in graded[1].items()}
 
 
 def quepid(data: dict[str, Any]) -> tuple[Values, Means]:
@@ -146,21 +149,18 @@ def quepid(data: dict[str, Any]) -> tuple[Values, Means]:
     return values, {}
 
 
-def _relevant(data: dict[str, Any], query: str) -> set[str]:
-    return {doc for doc, grade in data["grades"][query].items() if grade > 0}
+def _relevant(data: dict[str, Any]) -> dict[str, set[str]]:
+    """Return the relevant documents of the queries that have some."""
+    found = {
+        query: {doc for doc, grade in grades.items() if grade > 0}
+        for query, grades in data["grades"].items()
+    }
+    return {query: docs for query, docs in found.items() if docs}
 
 
 def _ranking(data: dict[str, Any], query: str) -> list[tuple[str, float]]:
     """Return hits, highest score first, and equal scores in the order of the log."""
     return sorted(data["rankings"].get(query, ()), key=lambda hit: -hit[1])
-
-
-def _by_query(metrics: Any, queries: list[str]) -> Values:
-    found: Values = {}
-    for query in queries:
-        for name, value in metrics([query]).items():
-            found.setdefault(name, {})[query] = value
-    return found
 
 
 def _version_of_quepid() -> str:
@@ -172,8 +172,8 @@ def _version_of_quepid() -> str:
 
 
 TOOLS: Tools = {
-    "sentence-transformers": ("sentence-transformers", sentence_transformers),
-    "MTEB": ("mteb", mteb),
-    "Vespa": ("pyvespa", pyvespa),
+    "sentence-transformers": ("sentence-transformers", of_sentence_transformers),
+    "MTEB": ("mteb", of_mteb),
+    "Vespa": ("pyvespa", of_pyvespa),
     "Quepid": (_version_of_quepid, quepid),
 }

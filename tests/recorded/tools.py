@@ -25,17 +25,14 @@ from polars_rank.conformance.cases import CASES, Case
 
 from tests.conformance import peers
 
-from . import Means, Tools, Values
+from . import Means, Tools, Values, retrieval
 from .trec_eval import version_of
 
 #: A query that all tools can evaluate, beside that of a case.
 OTHER = "other"
 QUERY = "case"
 #: Topics that the caller decides, by what a tool reads.
-_OF_CALLER = {
-    "lists": ("unjudged", "ids"),
-    "ranks": ("ties", "float32", "ids", "scores", "order"),
-}
+_OF_CALLER = {"lists": ("unjudged", "ids"), "ranks": ("ties", "float32", "ids", "scores", "order")}
 #: Topics that show what a tool does with labels.
 _OF_LABELS = ("grades", "gain", "threshold")
 #: What a tool returns for a case, by its names of the metrics.
@@ -136,10 +133,10 @@ def ir_measures(case: Case, names: list[str]) -> Found:
     import ir_measures as peer
 
     log = frame(case)
-    measures = [peer.parse_measure(name) for name in names]
-    values = peer.iter_calc(measures, peers._judgments(log), peers._run(log))
-    found = {str(each.measure): each.value for each in values if each.query_id == QUERY}
-    return {name: found.get(str(peer.parse_measure(name))) for name in names}
+    measures = {name: peer.parse_measure(name) for name in names}
+    values = peer.iter_calc([*measures.values()], peers._judgments(log), peers._run(log))
+    found = {each.measure: each.value for each in values if each.query_id == QUERY}
+    return {name: found.get(measure) for name, measure in measures.items()}
 
 
 def scikit_learn(case: Case, names: list[str]) -> Found:
@@ -244,64 +241,32 @@ def replay(case: Case, names: list[str]) -> Found:
     return found
 
 
-def sentence_transformers(case: Case, names: list[str]) -> Found:
-    """Evaluate with the evaluator of sentence-transformers."""
-    from sentence_transformers.evaluation import InformationRetrievalEvaluator
-
-    ks, (_, relevant) = [case.k], _ids(case)
-    evaluator = InformationRetrievalEvaluator(
-        {QUERY: ""}, {"x": ""}, {QUERY: {*relevant}},
-        mrr_at_k=ks, ndcg_at_k=ks, accuracy_at_k=ks, precision_recall_at_k=ks, map_at_k=ks,
-    )  # fmt: skip
-    if not evaluator.queries_ids:
-        return dict.fromkeys(names)
-    hits = [{"corpus_id": doc, "score": score} for doc, score in case.rows]
-    found = evaluator.compute_metrics([hits])
-    return {name: found[name.partition("@")[0] + "@k"][case.k] for name in names}
-
-
-def mteb(case: Case, names: list[str]) -> Found:
-    """Evaluate with the functions of retrieval tasks in MTEB."""
-    from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, make_score_dict
-
-    judgments = peers._judgments(frame(case))
-    judgments.pop(OTHER)
-    cutoffs = sorted({1, case.k})
-    found = calculate_retrieval_scores({QUERY: dict(case.rows)}, judgments, cutoffs)
-    scores = make_score_dict(
-        ndcg=found.ndcg, _map=found.map, recall=found.recall, precision=found.precision,
-        mrr=found.mrr, naucs={}, naucs_mrr={}, hit_rate=found.hit_rate, task_scores={},
-    )  # fmt: skip
-    return {name: scores[name] for name in names}
-
-
-def vespa(case: Case, names: list[str]) -> Found:
-    """Evaluate with the evaluator of pyvespa, which keeps the order of hits."""
-    from vespa.evaluation import VespaEvaluator
-
-    ks, (retrieved, relevant) = [case.k], _ids(case)
-    evaluator = VespaEvaluator(
-        {QUERY: ""}, {QUERY: {*relevant}}, lambda text, top_k: {}, None,
-        accuracy_at_k=ks, precision_recall_at_k=ks, mrr_at_k=ks, ndcg_at_k=ks, map_at_k=ks,
-    )  # fmt: skip
-    if not evaluator.queries_ids:
-        return dict.fromkeys(names)
-    hits = [(doc, -float(at)) for at, doc in enumerate(retrieved)]
-    found = evaluator._compute_metrics([hits])
-    return {name: found[name] for name in names}
+def of_queries(values: Callable[..., Means], case: Case, names: list[str]) -> Found:
+    """Evaluate a case with a function of `retrieval`."""
+    retrieved, relevant = _ids(case)
+    judgments: Any = {QUERY: {*relevant}}
+    if values is retrieval.mteb:
+        judgments = peers._judgments(frame(case).filter(query=QUERY))
+    hits = case.rows
+    if values is retrieval.pyvespa:
+        hits = [(doc, -float(at)) for at, doc in enumerate(retrieved)]
+    found = values(judgments, {QUERY: hits}, case.k)
+    return {name: found.get(name) for name in names}
 
 
 #: Functions that evaluate a case with each tool.
 FUNCTIONS: dict[str, Callable[[Case, list[str]], Found]] = {
     **{f"trec_eval {n}": partial(trec_eval, f"TREC_EVAL_{n}") for n in (9, 10)},
-    **{"pytrec_eval": pytrec_eval, "ir_measures": ir_measures, "ranx": ranx},
+    **{"pytrec_eval": pytrec_eval, "ranx": ranx, "ir_measures": ir_measures},
     "scikit-learn": scikit_learn,
     "torchmetrics": partial(of_lists, peers.torchmetrics),
     "LightGBM": partial(of_lists, peers.lightgbm),
     "XGBoost": partial(of_lists, peers.xgboost),
     "CatBoost": partial(of_lists, peers.catboost),
-    **{"RecTools": rectools, "RePlay": replay, "sentence-transformers": sentence_transformers},
-    **{"Vespa": vespa, "MTEB": mteb, "MLflow": mlflow},
+    **{"RecTools": rectools, "RePlay": replay, "MLflow": mlflow},
+    "sentence-transformers": partial(of_queries, retrieval.sentence_transformers),
+    "Vespa": partial(of_queries, retrieval.pyvespa),
+    "MTEB": partial(of_queries, retrieval.mteb),
     **{"LlamaIndex": llama_index, "Haystack": haystack},
 }
 _TABLE = json.loads(Path(__file__).with_name("tools_table.json").read_text(encoding="utf-8"))
