@@ -72,6 +72,7 @@ def scan_of_files(
     *,
     rows: int | None = None,
     lengths: object = None,
+    sorts: bool = False,
     checks_ids: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
@@ -79,9 +80,11 @@ def scan_of_files(
 
     `files` returns the names of the files, and `rows_of_scan` the number of rows of files that are
     read in their own order. The function is the `source_of_rows` of the plan and has the attributes
-    `lengths` and `checks_ids`, which says whether it warns of ids that never match.
+    `lengths`, `sorts`, which says whether it sorts all rows in memory, and `checks_ids`, which says
+    whether it warns of ids that never match.
     """
-    read.files, read.rows, read.lengths, read.checks_ids = names, rows, lengths, checks_ids  # type: ignore[attr-defined]  # functions have attributes
+    read.files, read.rows, read.lengths = names, rows, lengths  # type: ignore[attr-defined]  # functions have attributes
+    read.sorts, read.checks_ids = sorts, checks_ids  # type: ignore[attr-defined]
     return register_io_source(read, **options)
 
 
