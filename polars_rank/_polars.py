@@ -206,24 +206,14 @@ class FewRows(pl.LazyFrame):
     """
 
 
-class ManyRows(pl.LazyFrame):
-    """A large table of a function that returns a DataFrame.
-
-    The table may be read before the result is computed, to choose a faster plan. Frames that Polars
-    derives row by row from such a frame also have this class.
-    """
-
-
 def rows_of_table(table: pl.DataFrame, few: int) -> pl.LazyFrame:
     """Return the rows of a table, for a function that collects them.
 
-    They are `FewRows` if the table has at most `few` rows in no declared order, and `ManyRows` if
-    it has more.
+    They are `FewRows` if the table has at most `few` rows in no declared order.
     """
     rows = table.lazy()
-    if table.height > few:
-        return ManyRows._from_pyldf(rows._ldf)
-    return rows if declared_order(table) else FewRows._from_pyldf(rows._ldf)
+    is_few = table.height <= few and not declared_order(table)
+    return FewRows._from_pyldf(rows._ldf) if is_few else rows
 
 
 def declared_order(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
