@@ -72,6 +72,7 @@ def scan_of_files(
     *,
     rows: int | None = None,
     lengths: object = None,
+    sorts: bool = False,
     checks_ids: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
@@ -79,9 +80,11 @@ def scan_of_files(
 
     `files` returns the names of the files, and `rows_of_scan` the number of rows of files that are
     read in their own order. The function is the `source_of_rows` of the plan and has the attributes
-    `lengths` and `checks_ids`, which says whether it warns of ids that never match.
+    `lengths`, `sorts`, which says whether it sorts all rows in memory, and `checks_ids`, which says
+    whether it warns of ids that never match.
     """
-    read.files, read.rows, read.lengths, read.checks_ids = names, rows, lengths, checks_ids  # type: ignore[attr-defined]  # functions have attributes
+    read.files, read.rows, read.lengths = names, rows, lengths  # type: ignore[attr-defined]  # functions have attributes
+    read.sorts, read.checks_ids = sorts, checks_ids  # type: ignore[attr-defined]
     return register_io_source(read, **options)
 
 
@@ -203,24 +206,14 @@ class FewRows(pl.LazyFrame):
     """
 
 
-class ManyRows(pl.LazyFrame):
-    """A large table of a function that returns a DataFrame.
-
-    The table may be read before the result is computed, to choose a faster plan. Frames that Polars
-    derives row by row from such a frame also have this class.
-    """
-
-
 def rows_of_table(table: pl.DataFrame, few: int) -> pl.LazyFrame:
     """Return the rows of a table, for a function that collects them.
 
-    They are `FewRows` if the table has at most `few` rows in no declared order, and `ManyRows` if
-    it has more.
+    They are `FewRows` if the table has at most `few` rows in no declared order.
     """
     rows = table.lazy()
-    if table.height > few:
-        return ManyRows._from_pyldf(rows._ldf)
-    return rows if declared_order(table) else FewRows._from_pyldf(rows._ldf)
+    is_few = table.height <= few and not declared_order(table)
+    return FewRows._from_pyldf(rows._ldf) if is_few else rows
 
 
 def declared_order(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:

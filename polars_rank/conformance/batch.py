@@ -76,8 +76,11 @@ def documents(rankings: pl.DataFrame) -> pl.DataFrame:
     # Categoricals are compared as text, as in the library.
     by_text = dtype == pl.Categorical or dtype.is_nested()
     ids = {"doc": dense(text if by_text else pl.col("doc"))}
-    if "doc" in lists and dtype != pl.String:
-        ids["doc_text"] = dense(text)
+    if "doc" in lists and dtype != pl.String:  # the order of text matters for tied documents
+        tied = (
+            pl.struct("ranking", scores["score32"]).is_duplicated() & pl.col("score").is_not_null()
+        )
+        ids["doc_text"] = dense(pl.when(tied).then(text))
     rows = rows.select(
         "ranking",
         pl.col("label").cast(pl.Float64),

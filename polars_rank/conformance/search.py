@@ -41,6 +41,9 @@ _NUMBERS = {"zero": 0.0, "one": 1.0}
 _QUERIES = 3
 #: The treatments of copies of a document.
 TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
+#: Documents are computed for this number of rows at a time, so that keys of order are small; up to
+#: the second number, they are kept.
+_ROWS_OF_PART, _ROWS_KEPT = 200_000, 1_000_000
 #: More distinct labels than this are not grades, each of which could be the lowest relevant label.
 _GRADES = 10
 
@@ -63,13 +66,24 @@ class Effects(NamedTuple):
         """Return the effects on a log with these rows of `batch.documents`."""
         retrieved = rows.filter("retrieved")
         scores = [retrieved.get_column(name).n_unique() for name in ("score", "score32")]
-        labels = sorted(rows.get_column("label").drop_nulls().unique())
         pairs = rows.get_column("pair").drop_nulls()
         return cls(
             tied={narrow: scores[narrow] < retrieved.height for narrow in (False, True)},
             narrowed=scores[0] > scores[1],
             unjudged=not retrieved.get_column("judged").all(),
             copies=pairs.n_unique() < len(pairs),
+            labels=rows.get_column("label").drop_nulls().unique().to_list(),
+        )
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Effects]) -> Effects:
+        """Return the effects on a log with these parts."""
+        labels = sorted({label for part in parts for label in part.labels})
+        return cls(
+            tied={narrow: any(part.tied[narrow] for part in parts) for narrow in (False, True)},
+            narrowed=any(part.narrowed for part in parts),
+            unjudged=any(part.unjudged for part in parts),
+            copies=any(part.copies for part in parts),
             labels=[int(each) if each.is_integer() else each for each in labels],
         )
 
@@ -244,12 +258,17 @@ class Search:
         read = replace(log, repeated=pl.lit(value=False))
         roles = ["score", "label", *([] if doc is None else ["doc"])]
         table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
-        self._keys, self._rows = log.columns.keys, documents(table.select(roles))
-        self.effects: Effects = Effects.of(self._rows)
+        self._keys, rows = log.columns.keys, pl.col("score").list.len().cum_sum()
+        number = table.select(rows.last()).item() or 0
+        parts = table.select(*roles, (rows // _ROWS_OF_PART).alias(GROUP)).partition_by(
+            GROUP, maintain_order=True, include_key=False
+        )
+        self._parts = [*map(documents, parts)] if number <= _ROWS_KEPT else parts
+        self.effects: Effects = Effects.of_all([Effects.of(each) for each in self._documents()])
         if self.effects.copies:  # scores and labels in different copies are an error
             kept = Conventions(duplicates="max")
             values_under(log, [Definition.of(one_metric("num_retrieved"), kept)])
-        sets = _query_sets(self._rows, self.effects)
+        sets = pl.concat(_query_sets(each, self.effects) for each in self._documents())
         self._rankings = self._given.joined(table.select(log.keys.named)).hstack(sets)
         #: The first of the query sets with the same queries.
         self._same_sets = {
@@ -260,6 +279,11 @@ class Search:
         self._columns: dict[Any, str | None] = {}
         self._seen: set[Any] = set()
         self._found: list[_Found] = []
+
+    def _documents(self) -> Iterator[pl.DataFrame]:
+        """Yield the documents of rankings, part by part."""
+        for each in self._parts:
+            yield each if "pair" in each.columns else documents(each)
 
     @property
     def decimals(self) -> Sequence[int | None]:
@@ -323,7 +347,10 @@ class Search:
             self._mean(value, each).alias(str(index))
             for index, (value, (each, _)) in enumerate(zip(counted, definitions, strict=True))
         ]
-        groups = self._rankings.drop_nulls(GROUP).group_by(GROUP).agg(pl.col(OTHER).first(), *means)
+        rankings = self._rankings
+        if rankings.get_column(GROUP).null_count():
+            rankings = rankings.drop_nulls(GROUP)  # a copy
+        groups = rankings.group_by(GROUP).agg(pl.col(OTHER).first(), *means)
         other, *columns = (each.to_list() for each in groups.drop(GROUP))
         differences = [
             None if None in column else max(map(abs, map(sub, column, other)), default=None)
@@ -355,7 +382,7 @@ class Search:
                 with suppress(ArgumentError):  # only other tools have the choice
                     in_library[key] = each.definition.but(**changes)
         self._columns |= {key: names[key] for key in (*batch, *in_library)}
-        columns = values(self._rows, [*batch.values()])
+        columns = pl.concat(values(each, [*batch.values()]) for each in self._documents())
         columns.columns = [names[key] for key in batch]
         keys = self._rankings.select(self._keys)
         of_library = [

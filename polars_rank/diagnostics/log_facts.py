@@ -32,7 +32,7 @@ _RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
 #: rankings that show it.
 _MOST, _SOME, FEWEST = 0.5, 0.1, 10
 #: Logs with more than twice as many rows are sampled, unless the sample has fewer queries.
-_ROWS, _QUERIES = 500_000, 100
+_ROWS, _QUERIES = 200_000, 100
 
 
 class Problem(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import polars as pl
 
 from polars_rank._params import OPTIONS, OWN, Names, check_name, free, public
-from polars_rank._polars import FewRows, ManyRows, frame_of
+from polars_rank._polars import FewRows, frame_of
 from polars_rank._progress import known_rows, watcher
 from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import RUN, RUNS, Columns, Label, Score, check_single
@@ -373,7 +373,7 @@ def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
     if frame is not None and not frame.get_column(run).null_count():
         return log
     known = _KnownRuns(log.filter(pl.col(columns.score).is_not_null()).select(run))
-    if isinstance(log, (FewRows, ManyRows)):
+    if isinstance(log, FewRows):
         nulls = log.select(pl.col(run).null_count()).collect(engine="in-memory").item()
         if not nulls or known.only is None:
             return log

@@ -88,9 +88,8 @@ class Means(NamedTuple):
         query_set = self.log.conventions.query_set
         queries = pl.len() if query_set == "all" else COUNTED[query_set].sum()
         sums = [each for metric in self.sums for each in metric.sums]
-        terms = [each for metric in self.sums for each in metric.terms]
         values = [queries.alias("queries"), *_COUNTS, *self._tied, *sums]
-        return grouped(rankings.with_columns(terms), self.log.columns.by, values)
+        return grouped(rankings, self.log.columns.by, values)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
@@ -210,8 +209,6 @@ class MetricSum(NamedTuple):
 
     #: Whether the result is a total.
     is_total: bool
-    #: Columns that are added up. Aggregations would compute what they share more than once.
-    terms: Sequence[pl.Expr]
     #: Aggregations of the rankings of a part: the value, its weight, and the number of nulls.
     sums: Sequence[pl.Expr]
     #: The result, a mean or a total, as an expression over these columns.
@@ -229,22 +226,21 @@ class MetricSum(NamedTuple):
             values = values.fill_null(undefined)  # a sum skips nulls, so they may count as 0
         summed = values if weights is None else values * weights
         counted = partial(_counted, log.conventions.query_set)
-        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls", "coarse", "rest")]
-        terms = _named(columns[3:], *_split(summed)) if is_exact else []
-        total = _sum(*map(counted, map(pl.col, columns[3:]))) if is_exact else counted(summed).sum()
+        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
+        total = _sum(counted(summed)) if is_exact else counted(summed).sum()
         known = counted(pl.col(name))
         number = known.len() if isinstance(undefined, float) else known.count()
         if weights is not None:
-            number = _sum(*_split(counted(pl.when(values.is_not_null()).then(weights))))
+            number = _sum(counted(pl.when(values.is_not_null()).then(weights)))
         if aggregate != "sum":
             # Users' own expressions may be dates, which have a mean but no sum.
             is_date = not is_metric and weights is None
             total = counted(values).mean() if is_date else ratio(total, number)
-        sums = _named(columns[:3], total, number, known.null_count())
+        sums = _named(columns, total, number, known.null_count())
         mean, nulls = pl.col(columns[0]), pl.col(columns[2])
         mean = mean.exp() if aggregate == "geometric" else mean
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
-        return cls(aggregate == "sum", terms, sums, mean.alias(name))
+        return cls(aggregate == "sum", sums, mean.alias(name))
 
     @property
     def columns(self) -> list[pl.Expr]:
@@ -258,20 +254,16 @@ class MetricSum(NamedTuple):
         return [total, weight.sum(), nulls.sum()]
 
 
-def _split(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """Return parts of values that add up to them, whose sums do not depend on the order of rows.
+def _sum(values: pl.Expr) -> pl.Expr:
+    """Return the sum of values, which does not depend on the order of rows.
 
     The multiples of 2^-20 are added without rounding if they sum to less than 2^33. What is left
-    is so small that the rounding of its sum almost never shows in the result.
+    is so small that the rounding of its sum almost never shows in the result. The rest of an
+    infinite value is NaN.
     """
     values = values.cast(pl.Float64)  # of conditions
     coarse = (values + _SHIFT) - _SHIFT
-    return coarse, values - coarse
-
-
-def _sum(coarse: pl.Expr, rest: pl.Expr) -> pl.Expr:
-    """Return the sum of values from their parts; the rest of an infinite value is NaN."""
-    return coarse.sum() + rest.sum().fill_nan(0.0)
+    return coarse.sum() + (values - coarse).sum().fill_nan(0.0)
 
 
 def _counted(query_set: QuerySet, values: pl.Expr) -> pl.Expr:

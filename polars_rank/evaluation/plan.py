@@ -18,7 +18,6 @@ from dataclasses import replace
 import polars as pl
 
 from polars_rank._params import OWN, check_name, check_type, described, missing_column
-from polars_rank._polars import frame_of
 from polars_rank.checks import FAILED, Check, checks_of, failed, raise_failed
 from polars_rank.columns import RANKED
 from polars_rank.definitions import Definition, Ordering
@@ -38,8 +37,7 @@ from polars_rank.evaluation.order import PackedKey, first_position, key_of_colum
 from polars_rank.evaluation.ranking import DOCUMENT, in_rank_order, ranked_table, rows_of_rankings
 from polars_rank.evaluation.stages import FACTS, JUDGED, MATCHED, RETRIEVED, TIED, Needs
 from polars_rank.frames.batches import deferred, in_batches
-from polars_rank.frames.layouts import Lengths, counted, lengths_of
-from polars_rank.frames.tables import FEW_ROWS
+from polars_rank.frames.layouts import Lengths, in_order, is_read_before, lengths_of
 from polars_rank.metrics import analyses
 from polars_rank.metrics.expectations import expectation, has_reverse, reverse
 from polars_rank.metrics.metric import FILLED, REGISTER, Metric, parameters_of, tree_of
@@ -103,20 +101,26 @@ def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFr
     if all(map(analyses.fits_columns, values)):
         key = key_of_columns(ordering, log.canonical, ROW)
 
-    def table(lengths: Lengths | None) -> pl.LazyFrame:
+    def table(log: Log, lengths: Lengths | None) -> pl.LazyFrame:
         if lengths is not None and columns_are_faster(lengths) and key is not None:
             stages = Positions(values, lengths.longest, log).stages()
             return _by_columns(log, stages, key, facts)
         rows = by_rows((*values,), ordering.rel, whole_labels=log.whole_labels)
         return _by_rows(log, rows, facts)
 
-    result, keys = table(lengths), log.columns.keys
-    frame = None if lengths is not None or key is None else frame_of(log.table, keys)
-    if frame is not None and frame.height > FEW_ROWS:
-        # Rankings are counted when the result is collected.
-        schema = result.collect_schema()
-        return deferred(lambda: table(counted(frame.lazy(), keys)), schema, "RANKINGS")
-    return result
+    result = table(log, lengths)
+    if lengths is not None or key is None or not is_read_before(log.table, log.columns.keys):
+        return result
+
+    def chosen() -> pl.LazyFrame:
+        columns = log.columns
+        read = [columns.doc, columns.score, columns.label, *columns.unnamed, *log.kept.values()]
+        names = [*dict.fromkeys(name for name in (*columns.keys, *read) if name is not None)]
+        rows, lengths = in_order(log.table.select(names), columns.keys)
+        return table(replace(log, table=rows), lengths)
+
+    # The rows are sorted, and rankings are counted, when the result is collected.
+    return deferred(chosen, result.collect_schema(), "RANKINGS")
 
 
 def _by_columns(

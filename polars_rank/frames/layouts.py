@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._polars import FewRows, ManyRows, is_sorted_by, rows_of_scan, source_of_rows
+from polars_rank._polars import FewRows, frame_of, is_sorted_by, rows_of_scan, source_of_rows
 from polars_rank.frames.batches import BATCH_ROWS, all_batches, requested
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ K = TypeVar("K", pl.Expr, pl.Series)
 
 #: Number of first rows that are read to recognize a shuffled log.
 GLIMPSE_ROWS = 100_000
+
+#: DataFrames with fewer rows are evaluated without reading them before.
+FEW_ROWS = 50_000
 
 #: Logs with fewer rows are sorted in memory without a check.
 _MANY_ROWS = 1_000_000
@@ -36,27 +39,43 @@ class Lengths(NamedTuple):
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     """Return upper bounds of the lengths of rankings, or None if they are unknown.
 
-    Lengths are known for most results of `scan_log`, with or without filters. Rankings of a large
-    DataFrame are counted. A LazyFrame is never collected.
+    They are known for results of `scan_log` that are in order, with or without filters.
     """
     if isinstance(log, FewRows):
         return None
-    source = source_of_rows(log, keys)
-    if isinstance(log, ManyRows):
-        return None if source is None else counted(log, keys)
-    lengths: Lengths | None = getattr(source, "lengths", None)
+    lengths: Lengths | None = getattr(source_of_rows(log, keys), "lengths", None)
     return None if lengths is None or not {*lengths.keys} <= {*keys} else lengths
 
 
-def counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths:
-    """Return the lengths of rankings, which reads the keys."""
-    number = pl.len().alias("number")
-    counts = log.select(keys).group_by(keys).agg(number).select("number")
-    summary = counts.select(
-        rows=pl.col("number").sum(), rankings=pl.len(), longest=pl.col("number").max()
-    )
-    rows, rankings, longest = summary.collect(engine="streaming").row(0)
-    return Lengths([*keys], rows, rankings, longest or 0)
+def is_read_before(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
+    """Return whether the rows of a log may be read before its evaluation, to choose a plan.
+
+    They may be if there are many rows of Parquet files or of a DataFrame.
+    """
+    if isinstance(log, FewRows):
+        return False
+    frame = frame_of(log, keys)
+    if frame is not None:
+        return frame.height > FEW_ROWS
+    return _is_sorted_in_memory(log, keys) or is_large_scan(log, keys)
+
+
+def in_order(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[pl.LazyFrame, Lengths | None]:
+    """Return the rows of a log sorted by the keys, and the lengths of rankings.
+
+    If the rows are not sorted, they are sorted in memory. Otherwise, only the keys are read.
+    """
+    layout, lengths = "shuffled", None
+    if not _is_sorted_in_memory(log, keys):
+        layout, lengths = inspect_rows(log, keys)
+    if layout != "sorted":
+        log = log.sort(keys, maintain_order=True).collect(engine="streaming").lazy()
+        _, lengths = inspect_rows(log, keys)
+    return log.set_sorted([*keys]), lengths
+
+
+def _is_sorted_in_memory(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
+    return getattr(source_of_rows(log, keys), "sorts", False)
 
 
 def inspect_rows(
@@ -66,21 +85,21 @@ def inspect_rows(
 
     `number` is the number of rows if it is known. This reads the key columns once.
     """
-    if number is None:
-        number = log.select(pl.len()).collect(engine="streaming").item()
     # If the first rows are shuffled, so is the log, and the others need not be read.
-    found = _inspect_all(log.head(GLIMPSE_ROWS), min(number, GLIMPSE_ROWS), keys)
-    if found[0] == "shuffled" or number <= GLIMPSE_ROWS:
-        return found
-    return _inspect_all(log, number, keys)
+    layout, lengths = _inspect_all(log.head(GLIMPSE_ROWS), keys)
+    if lengths is None or lengths.rows < GLIMPSE_ROWS:
+        return layout, lengths
+    return _inspect_all(log, keys, number)
 
 
 def _inspect_all(
-    log: pl.LazyFrame, number: int, keys: Sequence[str]
+    log: pl.LazyFrame, keys: Sequence[str], number: int | None = None
 ) -> tuple[Layout, Lengths | None]:
     # Internal names, because columns of a log may have any name.
     names = [f"key {index}" for index in range(len(keys))]
     rows = log.select(pl.col(key).alias(name) for key, name in zip(keys, names, strict=True))
+    if number is None:
+        number = rows.select(pl.len()).collect(engine="streaming").item()
     row, pairs = pl.col("row"), [(pl.col(name), pl.col(name).shift(1)) for name in names]
     # The first row of each sequence of rows with equal keys.
     starts = rows.with_row_index("row").filter(

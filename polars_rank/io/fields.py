@@ -147,8 +147,12 @@ def is_list(name: str, kind: Kind, given: FieldNames) -> bool:
 
 def is_query(name: str, given: FieldNames) -> bool:
     """Return whether a field may be the query or its text. An "id" may be of something else."""
-    known = (place(name, role, "run") is not None for role in ("query", "text"))
-    return name == given.get("query") or any(known)
+    return name == given.get("query") or _names_query(name)
+
+
+@lru_cache(4096)
+def _names_query(name: str) -> bool:
+    return any(place(name, role, "run") is not None for role in ("query", "text"))
 
 
 def is_known(name: str, kind: Kind, given: FieldNames) -> bool:

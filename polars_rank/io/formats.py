@@ -38,8 +38,8 @@ from polars_rank.io.fields import (
     is_text,
 )
 from polars_rank.io.files import DAMAGE, damaged, find_files, origin, readable, scan_files
-from polars_rank.io.json_files import json_records
-from polars_rank.io.records import ReadFile, read_records, read_table
+from polars_rank.io.json_files import json_records, uniform_rows
+from polars_rank.io.records import ReadFile, is_long, read_records, read_table
 from polars_rank.io.text_files import Paths, reading, scan_csv, text_files
 
 if TYPE_CHECKING:
@@ -226,6 +226,9 @@ def _read_file(
         return trec_lines.read_svmlight(file, given)
     name = origin(file)
     if form == "json":
+        rows = uniform_rows(file)
+        if rows is not None and is_long(rows.schema, kind, given):
+            return read_table(rows.lazy(), kind, name, given, is_text=False)
         return read_records(json_records(file, kind, given), kind, name, given)
     table = scan_table([file], form, partial(is_text, kind=kind, given=given), alone=True)
     read = read_table(table, kind, name, given, is_text=form in ("csv", "tsv"))

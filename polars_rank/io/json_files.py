@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
 
 from polars_rank.errors import DataError, SourceError, short
 from polars_rank.io.fields import LISTS, Kind, is_known, is_list, is_query, listed, plain
@@ -13,7 +16,7 @@ from polars_rank.io.text_files import numbered_lines
 from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from polars_rank.io.fields import FieldNames
     from polars_rank.io.records import Records
@@ -24,6 +27,53 @@ _CONTAINERS = ("queries", "data", "records", "items", "results", "judgments", "r
 _OF_QUERY = {"answerable", "isanswerable", "error"}
 #: Texts that describe a document.
 _OF_DOCUMENT = {"text", "title", "content", "body", "snippet", "pagecontent", "index", "type"}
+
+#: The types of a field, with the values that Polars reads as this module does.
+_TEXT = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-cefA-CEF][0-9a-fA-F]{3})+"'
+_WHOLE = "-?(?:0|[1-9][0-9]{0,17})"
+_NUMBER = _WHOLE + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
+_VALUES: Mapping[type, Sequence[tuple[str, pl.DataType]]] = {
+    str: [(_TEXT, pl.String())],
+    int: [(_WHOLE, pl.Int64()), (_NUMBER, pl.Float64())],
+    float: [(_NUMBER, pl.Float64())],
+}
+
+
+def uniform_rows(file: str) -> pl.DataFrame | None:
+    """Return the rows of JSON lines if all have the same fields, in one order, with plain values.
+
+    Such lines have only one meaning, and Polars reads them in a tenth of the time.
+    """
+    first = next((line for _, line in numbered_lines(file)), "")
+    record = _record(first)
+    if record is None:
+        return None
+    with suppress(pl.exceptions.PolarsError):
+        lines = pl.scan_lines(file, name="line", glob=False).select("line")
+        for number in range(2):  # whole numbers as such, then as other numbers
+            types = {name: _VALUES[type(each)][: number + 1][-1] for name, each in record.items()}
+            fields = ",".join(
+                rf'\s*"{re.escape(name)}"\s*:\s*{pattern}\s*'
+                for name, (pattern, _) in types.items()
+            )
+            matches = pl.col("line").str.contains(rf"^\s*\{{{fields}\}}\s*$").all()
+            if lines.select(matches).collect(engine="streaming").item():
+                return pl.read_ndjson(
+                    file, schema={name: each for name, (_, each) in types.items()}
+                )
+    return None
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    """Return a line of JSON that is an object with plain values, or None."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(line)
+        is_plain = isinstance(found, dict) and all(
+            type(each) in _VALUES and re.fullmatch("[A-Za-z0-9_.-]+", name)
+            for name, each in found.items()
+        )
+        return found if is_plain and found else None
+    return None
 
 
 def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
@@ -52,7 +102,7 @@ def _parsed(text: str, file: str, line: int, where: str) -> Any:
     """Return the value of JSON; `line` is its first line in the file."""
     problem = "is nested too deeply"
     try:
-        found = json.loads(text, object_pairs_hook=_unique)
+        found = _DECODER.decode(text)
         if "\\ud" in text or "\\uD" in text:  # maybe half of a character
             problem = "has half of a surrogate pair"
             json.dumps(found, ensure_ascii=False).encode()
@@ -78,6 +128,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(name for name in names if names.count(name) > 1)
         raise DataError(f"the key {repeated!r} is repeated in one object; keep one of them")
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 class _Form(NamedTuple):

@@ -29,7 +29,7 @@ from polars_rank.columns import RUN, Columns, Label, Score, scored
 from polars_rank.errors import ArgumentError, DataError, SourceError
 from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
-from polars_rank.frames.layouts import GLIMPSE_ROWS, Lengths, counted, inspect_rows
+from polars_rank.frames.layouts import Lengths, inspect_rows
 from polars_rank.frames.stores import check_options, store_error
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.files import DAMAGE, Files, damaged, find_files, first_names, origin, scan_files
@@ -195,9 +195,6 @@ def scanned_log(
             structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
             fits = not structs and source.rows * _sort_bytes(source.schema) <= budget
             in_memory = found == "shuffled" and fits
-            # Counting the rows of rankings is worth the time for short rankings only.
-            if in_memory and _seem_short(source, keys):
-                lengths = counted(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
     if layout != "auto" and order.index(found) > order.index(layout):
@@ -207,23 +204,6 @@ def scanned_log(
         )
     watched: Watched = watcher(source.rows) if progress else lambda log: log
     return _scan(source, keys, lengths, "in memory" if in_memory else found, budget, watched)
-
-
-def _seem_short(source: Source, keys: list[str]) -> bool:
-    """Return whether the rankings of a shuffled log seem short, judged by its first rows.
-
-    If the first rows are a share s of all rows, they contain two given rows with probability s^2.
-    The number of pairs of rows from one ranking therefore estimates the mean length of rankings
-    over rows, which is at least the mean over rankings.
-    """
-    share = min(1, GLIMPSE_ROWS / max(1, source.rows))
-    rows = pl.len().cast(pl.Float64)
-    pairs = (
-        source.log.head(GLIMPSE_ROWS).group_by(keys).agg((rows * (rows - 1)).alias(OWN + "pairs"))
-    )
-    number = pairs.select(pl.col(OWN + "pairs").sum()).collect(engine="streaming").item()
-    mean = 1 + number / share**2 / max(1, source.rows)
-    return columns_are_faster(Lengths(keys, source.rows, int(source.rows / mean), round(mean)))
 
 
 def _scan(
@@ -253,10 +233,10 @@ def _scan(
             # The scan skips parts of files that the predicate excludes.
             plan = plan if predicate is None else plan.filter(predicate)
             rows = None if predicate is None else source.count(plan)
-            in_order = watched(plan)
+            ordered = watched(plan)
             if found == "in memory":
-                in_order = in_order.sort(keys, maintain_order=True)
-            yield from requested(source.batches(in_order, size, rows), columns, n_rows=n_rows)
+                ordered = ordered.sort(keys, maintain_order=True)
+            yield from requested(source.batches(ordered, size, rows), columns, n_rows=n_rows)
             return
         complete = (
             complete_rankings(source.batches(watched(plan), size), keys)
@@ -272,7 +252,7 @@ def _scan(
     )
     scan = scan_of_files(
         read, source.names, rows=source.rows if found == "sorted" else None, lengths=lengths,
-        schema=schema, explain_name=name,
+        sorts=found == "in memory", schema=schema, explain_name=name,
     )  # fmt: skip
     return scan.set_sorted(keys) if is_sorted else NumberedRows.of(scan)
 

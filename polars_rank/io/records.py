@@ -36,6 +36,8 @@ _BATCH = 10_000
 _SHOWN = ["query", "relevant", "results", "doc", "label", "score", "rank", "start", "end", "run"]
 #: Types of values that a column of text keeps.
 _SCALARS = {"flag", "whole", "number", "numeric", "text"}
+#: Types of ids and of numbers in a long table.
+_IDS, _NUMBERS = (pl.String, pl.Int64), (pl.Int64, pl.Float64)
 #: Number of elements of a pair (id, value).
 _PAIR = 2
 #: Columns of the number of a record, of whether its document is only an id, and of values.
@@ -85,6 +87,24 @@ class ReadFile(NamedTuple):
             if role in self.roles and not self.roles[role].endswith((".id", ".key", ".value"))
         ]  # fmt: skip
         return f"{what} from {Path(self.file).name}: {', '.join(shown)}"
+
+
+def is_long(schema: pl.Schema, kind: Kind, given: FieldNames) -> bool:
+    """Return whether a table only has ids, numbers and runs of documents, one in each row."""
+    fields = {name: FieldValues.of_column(dtype) for name, dtype in schema.items()}
+    try:
+        roles = Fields(kind, fields, given).roles
+    except RankError:
+        return False
+    types = {
+        "query": _IDS,
+        "doc": _IDS,
+        "run": _IDS,
+        **dict.fromkeys(("label", "score", "rank"), _NUMBERS),
+    }
+    return "doc" in roles and all(
+        schema[name] in types.get(role, ()) for role, name in roles.items()
+    )
 
 
 def read_table(

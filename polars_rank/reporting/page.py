@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from jinja2 import Template
+
     from polars_rank._params import Names
     from polars_rank.columns import Label, Score
     from polars_rank.conventions import ConventionsLike
@@ -193,7 +195,7 @@ def write_report(
     """
     altair(extra="report")
     try:
-        import jinja2  # noqa: PLC0415  (an extra)
+        import jinja2  # noqa: F401, PLC0415  (an extra)
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
@@ -217,14 +219,22 @@ def write_report(
         content["title"] = title or f"Ranking report{compared}"
         content["generated"] = datetime.now().astimezone()
         content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
-        environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("polars_rank.reporting"), autoescape=True,
-            undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
-        environment.filters.update(FILTERS)
-        text = environment.get_template("report.html").render(content)
+        text = _template().render(content)
         part.write_text(text, "utf-8", "backslashreplace")  # a command line may not be UTF-8
     return Path(path)
+
+
+@cache
+def _template() -> Template:
+    """Return the page; compiling it takes longer than filling it in."""
+    import jinja2  # noqa: PLC0415
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("polars_rank.reporting"), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters.update(FILTERS)
+    return environment.get_template("report.html")
 
 
 @cache

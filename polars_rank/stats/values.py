@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN, Names, free
-from polars_rank._polars import FewRows, ManyRows
+from polars_rank._polars import FewRows
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import DataError, Finding, number_of, warn
 from polars_rank.frames.tables import collected, own_name, schema_of
@@ -141,7 +141,7 @@ class Values:
         for name in self.days:
             day = pl.col(name).dt.date() if self.schema[name] == pl.Datetime else pl.col(name)
             columns.append(day.n_unique().alias(_NUMBER + name))
-        return collected(table.select(columns), few=isinstance(table, (FewRows, ManyRows)))
+        return collected(table.select(columns), few=isinstance(table, FewRows))
 
     def _warn_of_recurring(self, groups: Sequence[Group]) -> None:
         """Warn if each part of a query of several columns occurs in several queries."""
