@@ -109,7 +109,6 @@ def test_grades_of_gains_may_be_digits() -> None:
 
 
 def test_metrics_that_no_test_compares_with_the_tool_warn() -> None:
-    """The table of these metrics is checked in `tests/conformance/test_table.py`."""
     metrics = ["err@5", "ndcg@5", "err@10", pr.bpref() - pr.reciprocal_rank(), "bpref", "map"]
     said = r"^no test compares 'err', 'bpref', 'reciprocal_rank' with LightGBM, which may define"
     with pytest.warns(pr.errors.RankWarning, match=said) as warnings:

@@ -1,4 +1,4 @@
-"""Lengths of rankings: when they are known, and what is evaluated by columns because of them."""
+"""Lengths of rankings, and what is evaluated by columns because of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import polars_rank as pr
 import pytest
 from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
-from polars_rank._polars import rows_of_table
+from plans import holding_nodes
+
+# Values do not show which form a plan has, and the rule needs lengths of many rows.
 from polars_rank.evaluation.by_columns import columns_are_faster
-from polars_rank.frames.layouts import Lengths, lengths_of
+from polars_rank.frames.layouts import Lengths, in_order, lengths_of
 from polars_rank.frames.tables import FEW_ROWS
 
 METRICS = ["ndcg@3", "ap", "p@2"]
@@ -79,21 +81,17 @@ def test_nothing_is_collected_while_a_lazy_plan_is_built(
         assert_frame_equal(other, pr.evaluate(table, METRICS, **options), rel_tol=1e-12)
 
 
-def test_lengths_of_tables(tmp_path: Path) -> None:
+def test_lengths_of_scans(tmp_path: Path) -> None:
     table = log(5)
-    known = Lengths(["query"], ROWS, ROWS // 5, 5)
-    assert lengths_of(rows_of_table(table, FEW_ROWS), ["query"]) == known
-    assert lengths_of(rows_of_table(table.clear(), -1), ["query"]) == Lengths(["query"], 0, 0, 0)
     table.write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet")
     for same in (scanned, scanned.filter(pl.col("label") > 0).with_columns(x=1)):
+        known = Lengths(["query"], ROWS, ROWS // 5, 5)
         assert lengths_of(same, ["query"]) == known
         assert lengths_of(same, ["query", "group"]) == known
         assert lengths_of(same, ["group"]) is None
     for unknown in (
         table.lazy(),
-        rows_of_table(table, ROWS),
-        rows_of_table(table, FEW_ROWS).with_columns(pl.col("query") // 2),
         pl.scan_parquet(tmp_path / "log.parquet"),
         pl.concat([scanned, scanned]),
         scanned.with_columns(pl.col("query") // 2),
@@ -103,11 +101,43 @@ def test_lengths_of_tables(tmp_path: Path) -> None:
 
 def test_the_form_depends_on_lengths_and_number_of_rows() -> None:
     for length, rows, by_columns in (
-        (1, FEW_ROWS, False), (5, FEW_ROWS + 1, True), (12, 60_000, False), (10, ROWS, True),
+        (5, FEW_ROWS + 1, True), (12, 60_000, False), (10, ROWS, True),
         (30, ROWS, False),
     ):  # fmt: skip
-        plan = pr.per_query(rows_of_table(log(length, rows), FEW_ROWS), "ndcg")
-        assert is_by_columns(plan) == by_columns, (length, rows)
+        table = log(length, rows)
+        for each in (table, table.sample(fraction=1, shuffle=True, seed=1)):
+            ordered, lengths = in_order(each.lazy(), ["query"])
+            assert lengths == Lengths(["query"], rows, -(-rows // length), length)
+            assert ordered.collect()["query"].is_sorted()
+            assert columns_are_faster(lengths) == by_columns, (length, rows)
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+def test_plain_scans_have_the_plan_of_scan_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    """Their keys are read when the result is collected, also after filters and new columns."""
+    monkeypatch.setattr("polars_rank.frames.layouts._MANY_ROWS", 1000)
+    expected = pr.per_query(log(5, 60_000), METRICS)
+    table = log(5, 60_000)
+    if layout == "adjacent":
+        table = table.sort("query", descending=True, maintain_order=True)
+    elif layout == "shuffled":
+        table = table.sample(fraction=1, shuffle=True, seed=1)
+    table.write_parquet(tmp_path / "log.parquet")
+    scan = pl.scan_parquet(tmp_path / "log.parquet")
+    for each in (scan, scan.filter(pl.col("doc") >= 0).with_columns(x=pl.col("label") * 2)):
+        plan = pr.per_query(each, [*METRICS, pr.dcg(2, gain="exp2")])
+        assert "[RANKINGS]" in plan.explain() and not holding_nodes(plan)
+        assert_frame_equal(plan.collect().select(expected.columns), expected, rel_tol=1e-12)
+    mixed = pr.per_query(
+        scan, METRICS, conventions={"exceptions": {"average_precision": {"ties": "worst"}}}
+    )
+    assert mixed.explain().count("[RANKINGS]") == 2
+    assert_frame_equal(mixed.collect().drop("ap"), expected.drop("ap"), rel_tol=1e-12)
+    for invalid, problem in (({"score": math.nan}, "NaN"), ({"doc": 0}, "duplicates")):
+        with pytest.raises(pr.errors.DataError, match=problem):
+            pr.evaluate(scan.with_columns(**invalid), METRICS).collect()
 
 
 def test_the_form_that_a_plan_chooses_when_it_runs() -> None:

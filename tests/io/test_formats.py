@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,52 @@ def test_a_named_format(tmp_path: Path) -> None:
 def test_negative_labels_may_stay(tmp_path: Path) -> None:
     file = written(tmp_path / "golden", '{"a": {"b": -1, "c": 2}}')
     assert pr.scan_judgments(file, negative="keep").collect()["label"].to_list() == [-1, 2]
+
+
+PLAIN = [
+    [{"query": "q1", "doc": "d1", "score": 2.5}, {"query": "q1", "doc": "d\u00e9", "score": 1.0}],
+    [{"query": 7, "doc": 8, "score": 2}, {"query": 7, "doc": 9, "score": 2.5}],
+    [{"doc": "a", "query": "q", "rank": 1, "run": "x"}, {"doc": "b", "query": "q", "rank": 2, "run": "x"}],
+    [{"query_id": "q", "doc_id": "a", "score": -1e-7, "rank": 1, "source": "s", "pages": 3}],
+    # What has several meanings, or another one: an error, or each value as it is.
+    [{"query": "q", "doc": "1", "score": 1.0}, {"query": "q", "doc": 1, "score": 2.0}],
+    [{"query": "q", "doc": "1", "score": 1.0}, {"query": "q", "doc": 2, "score": 2.0}],
+    [{"query": "q", "doc": "a", "score": 1.0}, {"query": "q", "doc": "b", "score": "2"}],
+    [{"query": "q", "doc": "a", "score": 1.0}, {"query": "q", "doc": "", "score": 2.0}],
+    [{"query": "q", "doc": "a", "score": 1.0}, {"query": "q", "doc": None, "score": None}],
+    [{"query": "q", "doc": "a", "score": True}, {"query": "q", "doc": "b", "score": 3}],
+    [{"query": "q", "doc": 10**18, "score": 1.0}, {"query": "q", "doc": 10**19, "score": 2.0}],
+    [{"query": 1.5, "doc": "a", "score": 1.0}],
+    [{"query": "q", "doc": "a", "score": float("nan")}],
+    [{"query": "q", "doc": "a", "score": 1e300}, {"query": "q", "doc": "b", "score": 10**400}],
+    [{"query": "q", "doc": "a", "score": 1.0}, {"doc": "b", "query": "q", "score": 2.0}],
+    [{"query": "q", "doc": "a", "score": 1.0}, {"query": "q", "doc": "b"}],
+    [{"query": "q", "question": "How?", "doc": "a", "score": 1.0}],
+    [{"query": "q", "doc": "a \\ud83d", "score": 1.0}, {"query": "q\"doc\":", "doc": "b", "score": 2}],
+    [{"q": "q", "d": "a", "s": 1.0}],
+]  # fmt: skip
+
+
+def test_json_lines_have_the_rows_of_a_json_list(tmp_path: Path) -> None:
+    """Polars reads lines with plain values, which must make no difference."""
+    lines, document = tmp_path / "lines.jsonl", tmp_path / "list.json"
+
+    def read(path: Path, kind: str) -> Any:
+        try:
+            return SCAN[kind](path).collect()
+        except RankError as error:
+            return type(error), str(error).replace(str(path), "FILE").partition(": ")[2][:60]
+
+    for rows, kind in product(PLAIN, SCAN):
+        for text in (text_of(rows), text_of(rows).replace('": ', '" :\t').replace("}", " }\r")):
+            lines.write_text(text, "utf-8", newline="")
+            document.write_text(json.dumps(rows), "utf-8")
+            found, expected = read(lines, kind), read(document, kind)
+            if isinstance(expected, pl.DataFrame):
+                assert isinstance(found, pl.DataFrame), (rows, found)
+                assert_frame_equal(found, expected)
+            else:
+                assert found[0] == expected[0], (rows, found, expected)
 
 
 def test_many_json_lines(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
-from polars_rank.frames.layouts import Lengths, lengths_of
 
 # The order of files, before rows are sorted.
 from polars_rank.io.files import find_files
@@ -193,17 +192,6 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     assert_frame_equal(
         rows.drop(name).sort(pl.all()), log.select(rows.drop(name).columns).sort(pl.all())
     )
-
-
-def test_short_rankings_of_shuffled_logs_are_counted(tmp_path: Path) -> None:
-    rows, row = 400_000, pl.col("row")
-    # One in 20 rankings has 50 documents, the others have 5.
-    varied = pl.when(row < 140_000).then(50).otherwise(5)
-    for queries, counted in ((row // 10, True), (row // 100, False), (row // varied, False)):
-        log = pl.select(row=pl.int_range(rows)).select(query=queries)
-        log.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / "log.parquet")
-        lengths = lengths_of(pr.scan_log(tmp_path / "log.parquet"), ["query"])
-        assert lengths == (Lengths(["query"], rows, rows // 10, 10) if counted else None)
 
 
 # Files that change, and files that lose rows
