@@ -108,8 +108,8 @@ def _table(log: Log, lengths: Lengths | None, facts: Sequence[str]) -> pl.LazyFr
         rows = by_rows((*values,), ordering.rel, whole_labels=log.whole_labels)
         return _by_rows(log, rows, facts)
 
-    result = table(log, lengths)
-    if lengths is not None or key is None or not is_read_before(log.table, log.columns.keys):
+    result, is_known = table(log, lengths), lengths is not None or log.keys.number is not None
+    if is_known or key is None or not is_read_before(log.table, log.columns.keys):
         return result
 
     def chosen() -> pl.LazyFrame:

@@ -162,9 +162,7 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         columns = [*schema] if columns is None else columns
         plan = log if predicate is None else log.filter(predicate)
-        layout, _ = inspect_rows(plan, keys)
-        rows = plan.select([*dict.fromkeys([*columns, *keys])])
-        rows = rows if layout == "sorted" else rows.sort(keys, maintain_order=True)
+        rows, _ = in_order(plan.select([*dict.fromkeys([*columns, *keys])]), keys)
         batches = all_batches(rows, chunk_size=size or BATCH_ROWS)
         yield from requested(batches, columns, n_rows=n_rows)
 
