@@ -296,13 +296,9 @@ def _with_end(log: pl.LazyFrame, columns: Columns, time: str | None = None) -> p
 
 
 _KINDS: dict[str, Callable[..., pl.LazyFrame]] = {
-    "clicked": _clicked,
-    "satisfied": _satisfied,
-    "graded": _of_events,
-    "dwell": _of_dwell,
-    "last": _last,
-    "skip_above": _skip_above,
-}
+    "clicked": _clicked, "satisfied": _satisfied, "graded": _of_events, "dwell": _of_dwell,
+    "last": _last, "skip_above": _skip_above,
+}  # fmt: skip
 
 
 def _labeled(

@@ -83,15 +83,9 @@ ROLES: Mapping[str, Role] = {
 
 #: Roles that may have the same column.
 _MAY_SHARE_COLUMN = (
-    {"by", "position"},
-    {"by", "run"},
-    {"doc", "keep"},
-    {"label", "keep"},
-    {"score", "keep"},
-    {"cluster", "query"},
-    {"cluster", "by"},
-    {"slices", "query"},
-)
+    {"by", "position"}, {"by", "run"}, {"doc", "keep"}, {"label", "keep"}, {"score", "keep"},
+    {"cluster", "query"}, {"cluster", "by"}, {"slices", "query"},
+)  # fmt: skip
 
 
 class Columns(NamedTuple):

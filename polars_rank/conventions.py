@@ -51,13 +51,9 @@ TIES = get_args(Ties)
 DUPLICATES = get_args(Duplicates)
 
 _CHOICES: dict[str, tuple[object, ...]] = {
-    "ties": (None, *TIES),
-    "undefined": get_args(Undefined),
-    "query_set": get_args(QuerySet),
-    "unjudged": get_args(Unjudged),
-    "duplicates": DUPLICATES,
-    "counts": get_args(Counts),
-}
+    "ties": (None, *TIES), "undefined": get_args(Undefined), "query_set": get_args(QuerySet),
+    "unjudged": get_args(Unjudged), "duplicates": DUPLICATES, "counts": get_args(Counts),
+}  # fmt: skip
 
 
 class Definitions(TypedDict, total=False):

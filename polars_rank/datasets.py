@@ -24,16 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["search_log"]
 
 _SCHEMA = {
-    "run": pl.String,
-    "query": pl.Int64,
-    "doc": pl.Int64,
-    "score": pl.Float64,
-    "label": pl.Int8,
-    "country": pl.String,
-    "position": pl.Int32,
-    "click": pl.Boolean,
-    "dwell": pl.Float64,
-}
+    "run": pl.String, "query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int8,
+    "country": pl.String, "position": pl.Int32, "click": pl.Boolean, "dwell": pl.Float64,
+}  # fmt: skip
 #: Chunks of the streaming engine per batch. Each batch has its own plan, which takes time.
 _CHUNKS_PER_BATCH = 3
 

@@ -306,20 +306,15 @@ TITLES = {
 
 #: Values of choices that tools are known to have.
 ALTERNATIVES: dict[str, tuple[Any, ...]] = {
-    "gain": ("linear", "exp2", "binary"),
-    "gain_from": (None, 0, 1),
+    "gain": ("linear", "exp2", "binary"), "gain_from": (None, 0, 1),
     "discount": ("log2", "jarvelin", "log", "reciprocal", "log2(rank + 2)"),
     "ideal": ("judged", "retrieved", "cut", "all", "full"),
-    "norm": ("R", "min", "retrieved", "hits", "k"),
-    "depth": ("k", "retrieved"),
-    "rel": (1, 2),
+    "norm": ("R", "min", "retrieved", "hits", "k"), "depth": ("k", "retrieved"), "rel": (1, 2),
     "ties": ("input", "reversed", "doc", "doc_ascending", "best", "worst", "expected"),
-    "undefined": ("zero", "one", "null", "skip"),
-    "unjudged": ("nonrelevant", "removed"),
+    "undefined": ("zero", "one", "null", "skip"), "unjudged": ("nonrelevant", "removed"),
     "duplicates": ("error", "max", "first", "credited", "uncredited"),
-    "float32_scores": (False, True),
-    "decimals": (None, 2, 3, 4, 5, 6),
-}
+    "float32_scores": (False, True), "decimals": (None, 2, 3, 4, 5, 6),
+}  # fmt: skip
 
 
 def changes(

@@ -18,15 +18,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
-    "ArgumentError",
-    "DataError",
-    "GateFailed",
-    "MissingExtraError",
-    "RankError",
-    "RankWarning",
-    "SchemaError",
-    "SourceError",
-]
+    "ArgumentError", "DataError", "GateFailed", "MissingExtraError", "RankError", "RankWarning",
+    "SchemaError", "SourceError",
+]  # fmt: skip
 
 
 #: Length at which values in messages are cut off.

@@ -14,12 +14,8 @@ from polars_rank._params import is_number, number, public, scalar
 from polars_rank.errors import ArgumentError, hint, short
 
 __all__ = [
-    "at_least",
-    "binary",
-    "exp2",
-    "linear",
-    "mapping",
-]
+    "at_least", "binary", "exp2", "linear", "mapping",
+]  # fmt: skip
 
 #: A function, or a name or a mapping of grades that is converted to a function. The function may
 #: have the attributes `refuses`, the messages and conditions of labels that it rejects; `of_whole`,

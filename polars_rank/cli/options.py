@@ -168,15 +168,12 @@ _KINDS: dict[Any, Kind] = {
 }  # fmt: skip
 #: Parameters whose annotation does not say what they are.
 _BY_NAME = {
-    **dict.fromkeys(("name", "title", "method", "memory"), _TEXT),
-    "signature": Kind("ARGUMENTS"),
-    "command": Kind("PROGRAM"),
-    "baseline": Kind("RUN"),
-    "metrics": _METRICS,
+    **dict.fromkeys(("name", "title", "method", "memory"), _TEXT), "signature": Kind("ARGUMENTS"),
+    "command": Kind("PROGRAM"), "baseline": Kind("RUN"), "metrics": _METRICS,
     "metric": Kind("METRIC", _metric),
     "runs": Kind("NAMES|INTEGER", _number_or_names, several=True),
     "undefined": Kind("[METRIC=]VALUE", _by_name, several=True),
-}
+}  # fmt: skip
 
 
 @cache

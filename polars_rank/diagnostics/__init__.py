@@ -7,14 +7,8 @@ from polars_rank.diagnostics.robust_verdicts import robustness
 from polars_rank.diagnostics.similarity import overlap
 
 __all__ = [
-    "answerability",
-    "headroom",
-    "judgment_bounds",
-    "movers",
-    "overlap",
-    "robustness",
-    "tie_bands",
-]
+    "answerability", "headroom", "judgment_bounds", "movers", "overlap", "robustness", "tie_bands",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -42,14 +42,11 @@ _IDEAL_LABEL = pl.col(IDEAL_LABEL)
 
 #: Fields that are the same in all orders, and that the ranked table of users lacks.
 _FIELDS = {
-    "document": pl.col(DOCUMENT),
-    "position": _POSITION,
+    "document": pl.col(DOCUMENT), "position": _POSITION,
     "first": pl.col(TIE_COLUMNS["first"]).cast(pl.Float64),
-    "last": pl.col(TIE_COLUMNS["last"]).cast(pl.Float64),
-    "begin": pl.col(TIE_COLUMNS["begin"]),
-    "end": pl.col(TIE_COLUMNS["end"]),
-    "reverse": pl.col(TIE_COLUMNS["reverse"]),
-}
+    "last": pl.col(TIE_COLUMNS["last"]).cast(pl.Float64), "begin": pl.col(TIE_COLUMNS["begin"]),
+    "end": pl.col(TIE_COLUMNS["end"]), "reverse": pl.col(TIE_COLUMNS["reverse"]),
+}  # fmt: skip
 
 
 class RowStages(NamedTuple):

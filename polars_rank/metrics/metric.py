@@ -599,9 +599,6 @@ def _method_of(metric: Value, method: str, **parameters: Any) -> Value:
 
 #: Formats of the names of metrics that combine others.
 _FORMS: dict[Callable[..., Value], str] = {
-    _add: "({left} + {right})",
-    _subtract: "({left} - {right})",
-    _multiply: "({left} * {right})",
-    _divide: "({left} / {right})",
-    _fill_null: "{left}" + FILLED + "{right})",
-}
+    _add: "({left} + {right})", _subtract: "({left} - {right})", _multiply: "({left} * {right})",
+    _divide: "({left} / {right})", _fill_null: "{left}" + FILLED + "{right})",
+}  # fmt: skip

@@ -17,16 +17,9 @@ from polars_rank.plot.query_charts import differences, distribution
 from polars_rank.plot.time_curves import over_time
 
 __all__ = [
-    "at_k",
-    "bounds",
-    "differences",
-    "distribution",
-    "intervals",
-    "leaderboard",
-    "over_time",
-    "pr_curve",
-    "slices",
-]
+    "at_k", "bounds", "differences", "distribution", "intervals", "leaderboard", "over_time",
+    "pr_curve", "slices",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

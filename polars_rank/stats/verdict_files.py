@@ -113,15 +113,9 @@ def _write(
 
 #: The types of the columns of verdicts.
 TYPES: dict[str, pl.DataType] = {
-    "rule": TEXT,
-    "where": TEXT,
-    "value": NUMBER,
-    "low": NUMBER,
-    "high": NUMBER,
-    "queries": COUNT,
-    "verdict": TEXT,
-    "reason": TEXT,
-}
+    "rule": TEXT, "where": TEXT, "value": NUMBER, "low": NUMBER, "high": NUMBER, "queries": COUNT,
+    "verdict": TEXT, "reason": TEXT,
+}  # fmt: skip
 #: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")
 
