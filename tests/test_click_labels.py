@@ -64,11 +64,6 @@ def test_labels(engine: Any) -> None:
         assert plan.collect(engine=engine)["label"].to_list() == [0, 2, None]
 
 
-RANKINGS = pl.DataFrame(
-    {"query": 1, "doc": [*"abc"], "position": [1, 2, None], "click": [0, 1, 1], "time": [1, 2, 3]}
-)
-
-
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_labels_of_rankings_against_plain_python(engine: Any) -> None:
     log = pr.datasets.search_log(60, 9, runs=3, seed=4).rename({"run": "session"}).collect()
@@ -124,39 +119,36 @@ def test_duplicates_raise_errors() -> None:
         assert pr.clicks.labels(unshown, kind, query=keys)["label"].to_list() == [None, 1, None, 1]
 
 
-def test_errors_of_labels_of_rankings() -> None:
-    times = [RANKINGS.with_columns(time=pl.lit(value)) for value in ("12", [1])]
-    negative = RANKINGS.with_columns(click=-1)
-    schema, of_time = pr.errors.SchemaError, r"\(`time`\) must be numeric or temporal"
-    for log, options, error, message in (
-        *((log, {"time": "time"}, schema, of_time) for log in times),
-        (negative, {}, pr.errors.DataError, "column 'click' .* has negative values"),
-    ):
-        with pytest.raises(error, match=message):
-            pr.clicks.labels(log, "last", **options)
+FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
+ONE = {"click": [1], "dwell": [1], "query": [1], "doc": [1]}
+TIMES = {"query": [1, 1], "doc": [1, 2], "position": [1, 2], "click": [0, 1]}
+TEXT, OF_LISTS = {"time": ["12"] * 2}, {"time": [[1]] * 2}
 
 
 def test_errors() -> None:
-    for kind, options, message in (
-        ("dwell", {"grades": {}}, "`grades` must have at least one grade, all numbers"),
-        ("dwell", {"grades": {1: 10, 2: 10}}, "higher grade must need more seconds; found 10"),
-        ("dwell", {"grades": {1: -3}}, r"`grades\[1\]` must be 0 or more seconds"),
-        ("graded", {"grades": {"click": "1"}}, "`grades` must have at least one grade, all num"),
-        ("graded", {"grades": ["click"]}, "`grades` must be a mapping"),
-        ("dwell", {}, "`grades` must be a mapping, such as a dict; found None"),
-        ("shown", {}, "`kind` must be one of 'clicked', 'satisfied'"),
-        ("clicked", {"seconds": 3}, "labels of kind 'clicked' have no parameter `seconds`"),
-        ("satisfied", {"click": "it"}, "labels of kind 'satisfied' have no parameter `click`"),
-        ("skip_above", {"time": "time"}, "of kind 'skip_above' have no parameter `time`"),
-        ("dwell", {"grades": GRADES, "event": "it"}, "'dwell' have no parameter `event`"),
+    argument, schema = pr.errors.ArgumentError, pr.errors.SchemaError
+    for columns, kind, options, error, message in (
+        (ONE, "dwell", {"grades": {}}, argument, "must have at least one grade, all numbers"),
+        (ONE, "dwell", {"grades": {1: 10, 2: 10}}, argument, "grade must need more .*; found 10"),
+        (ONE, "dwell", {"grades": {1: -3}}, argument, r"`grades\[1\]` must be 0 or more seconds"),
+        (ONE, "graded", {"grades": {"click": "1"}}, argument, "must have .* grade, all numbers"),
+        (ONE, "graded", {"grades": ["click"]}, argument, "`grades` must be a mapping"),
+        (ONE, "dwell", {}, argument, "`grades` must be a mapping, such as a dict; found None"),
+        (ONE, "shown", {}, argument, "`kind` must be one of 'clicked', 'satisfied'"),
+        (ONE, "clicked", {"seconds": 3}, argument, "'clicked' have no parameter `seconds`"),
+        (ONE, "satisfied", {"click": "it"}, argument, "'satisfied' have no parameter `click`"),
+        (ONE, "skip_above", {"time": "time"}, argument, "'skip_above' have no parameter `time`"),
+        (ONE, "dwell", {"grades": GRADES, "event": "it"}, argument, "have no parameter `event`"),
+        (ONE | {"label": [1]}, "clicked", {}, schema, "already has a column 'label'"),
+        (TIMES | TEXT, "last", {"time": "time"}, schema, "`time`.* must be numeric or temporal"),
+        (TIMES | OF_LISTS, "last", {"time": "time"}, schema, "`time`.* numeric or temporal"),
+        ({"dwell": [FIVE]}, "satisfied", {}, schema, "found Duration.*; convert it to seconds"),
+        ({"click": [date(2026, 1, 5)]}, "clicked", {}, schema, "replace it with a test such as"),
     ):
-        with pytest.raises(pr.errors.ArgumentError, match=message):
-            labels({"click": [1], "dwell": [1], "query": [1], "doc": [1]}, kind, **options)
-    with pytest.raises(pr.errors.SchemaError, match="already has a column 'label'"):
-        labels({"click": [1], "label": [1]})
-
-
-FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
+        with pytest.raises(error, match=message):
+            labels(columns, kind, **options)  # before anything is collected
+    with pytest.raises(pr.errors.DataError, match="column 'click' .* has negative values"):
+        pr.clicks.labels(pl.DataFrame(TIMES).with_columns(click=-1), "last")
 
 
 COLUMN_IT: list[tuple[Any, dict[str, Any], str]] = [
@@ -193,12 +185,3 @@ def test_events_that_are_not_text() -> None:
             plan = partial(pr.clicks.labels, table, "graded", grades={"click": 1}, event="event")
             with pytest.raises(pr.errors.SchemaError, match=message):
                 plan().lazy().collect()
-
-
-def test_errors_about_times_give_advice() -> None:
-    log = pl.DataFrame({"dwell": [FIVE], "click": [date(2026, 1, 5)]})
-    message = "'dwell' .`dwell`. must be numeric; found Duration.*; convert it to seconds"
-    with pytest.raises(pr.errors.SchemaError, match=message):
-        pr.clicks.labels(log, "satisfied")
-    with pytest.raises(pr.errors.SchemaError, match="or replace it with a test such as"):
-        pr.clicks.labels(log)

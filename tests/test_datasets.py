@@ -59,9 +59,13 @@ def test_what_is_read_changes_nothing() -> None:
     assert_frame_equal(lazy.tail(5).collect(), log.tail(5))
 
 
-def test_a_longer_log_begins_with_a_shorter_one() -> None:
-    longer = search_log(80).filter(col("query") < 30).collect()
-    assert_frame_equal(longer, search_log(30).collect())
+def test_logs_of_other_arguments_are_the_same_log() -> None:
+    log, strings = search_log(30).collect(), search_log(30, string_ids=True).collect()
+    assert_frame_equal(search_log(80).filter(col("query") < 30).collect(), log)
+    assert_frame_equal(search_log(0).collect(), log.clear())
+    assert (strings["query"][0], strings["doc"][0][0]) == ("q0000000000", "d")
+    ids = col("query", "doc").str.slice(1).cast(pl.Int64)
+    assert_frame_equal(strings.with_columns(ids), log)
 
 
 def test_rows_are_sorted_and_consistent(log: pl.DataFrame) -> None:
@@ -132,17 +136,6 @@ def test_lengths_of_lists_and_names_of_runs() -> None:
     for given, expected in {**runs, 10: ("run01", "run10")}.items():
         found = search_log(2, 2, runs=given).collect()["run"]
         assert (found.min(), found.max()) == expected
-
-
-def test_string_ids_are_the_same_log() -> None:
-    numbers, strings = search_log(30).collect(), search_log(30, string_ids=True).collect()
-    assert (strings["query"][0], strings["doc"][0][0]) == ("q0000000000", "d")
-    ids = col("query", "doc").str.slice(1).cast(pl.Int64)
-    assert_frame_equal(strings.with_columns(ids), numbers)
-
-
-def test_no_queries_give_an_empty_log_of_the_same_schema() -> None:
-    assert_frame_equal(search_log(0).collect(), search_log(1).collect().clear())
 
 
 def test_documents_of_a_ranking_differ_even_in_a_small_catalog(
