@@ -62,30 +62,20 @@ class Effects(NamedTuple):
     labels: Sequence[float]
 
     @classmethod
-    def of(cls, rows: pl.DataFrame) -> Effects:
+    def of(cls, parts: Iterable[pl.DataFrame]) -> Effects:
         """Return the effects on a log with these rows of `batch.documents`."""
-        retrieved = rows.filter("retrieved")
-        scores = [retrieved.get_column(name).n_unique() for name in ("score", "score32")]
-        pairs = rows.get_column("pair").drop_nulls()
-        return cls(
-            tied={narrow: scores[narrow] < retrieved.height for narrow in (False, True)},
-            narrowed=scores[0] > scores[1],
-            unjudged=not retrieved.get_column("judged").all(),
-            copies=pairs.n_unique() < len(pairs),
-            labels=rows.get_column("label").drop_nulls().unique().to_list(),
-        )
-
-    @classmethod
-    def of_all(cls, parts: Sequence[Effects]) -> Effects:
-        """Return the effects on a log with these parts."""
-        labels = sorted({label for part in parts for label in part.labels})
-        return cls(
-            tied={narrow: any(part.tied[narrow] for part in parts) for narrow in (False, True)},
-            narrowed=any(part.narrowed for part in parts),
-            unjudged=any(part.unjudged for part in parts),
-            copies=any(part.copies for part in parts),
-            labels=[int(each) if each.is_integer() else each for each in labels],
-        )
+        tied, labels = {False: False, True: False}, set[float]()
+        narrowed = unjudged = copies = False
+        for rows in parts:
+            retrieved, pairs = rows.filter("retrieved"), rows.get_column("pair").drop_nulls()
+            scores = [retrieved.get_column(name).n_unique() for name in ("score", "score32")]
+            tied = {each: tied[each] or scores[each] < retrieved.height for each in tied}
+            narrowed |= scores[0] > scores[1]
+            unjudged |= not retrieved.get_column("judged").all()
+            copies |= pairs.n_unique() < len(pairs)
+            labels |= {*rows.get_column("label").drop_nulls().unique()}
+        whole = [int(each) if each.is_integer() else each for each in sorted(labels)]
+        return cls(tied, narrowed, unjudged, copies, labels=whole)
 
     @property
     def grades(self) -> Sequence[float]:
@@ -264,7 +254,7 @@ class Search:
             GROUP, maintain_order=True, include_key=False
         )
         self._parts = [*map(documents, parts)] if number <= _ROWS_KEPT else parts
-        self.effects: Effects = Effects.of_all([Effects.of(each) for each in self._documents()])
+        self.effects: Effects = Effects.of(self._documents())
         if self.effects.copies:  # scores and labels in different copies are an error
             kept = Conventions(duplicates="max")
             values_under(log, [Definition.of(one_metric("num_retrieved"), kept)])
