@@ -61,8 +61,8 @@ RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "s
 BUDGETS = {
     ".": (3_000, 3_022),
     "frames": (750, 776),
-    "metrics": (4_100, 3_777),
-    "evaluation": (2_500, 2_357),
+    "metrics": (4_100, 3_776),
+    "evaluation": (2_500, 2_354),
     "io": (2_800, 3_720),
     "stats": (2_500, 2_445),
     "gates": (1_000, 1_231),

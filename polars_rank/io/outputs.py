@@ -94,7 +94,11 @@ def new_file(
                 with (part / "out").open("rb") as file, Path(name).open("ab") as copy:
                     shutil.copyfileobj(file, copy)
                 return
-            target = _target(name)
+            target = Path(os.path.realpath(name))
+            if target.exists() and not target.is_file():
+                raise SourceError(f"'{name}' is a directory or a device; name a file")
+            if not target.parent.is_dir():
+                raise SourceError(f"directory '{target.parent}' does not exist; create it first")
             refuse_to_replace(name, inputs)
             written = get_ident(), target
             if written in _TEMPORARY.values():
@@ -145,16 +149,6 @@ def _is_stream(path: Path) -> bool:
     """Return whether a path is a pipe, a device, or an open file of this process."""
     is_open_file = str(path.absolute()).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
     return is_open_file or path.is_fifo() or path.is_char_device()
-
-
-def _target(name: str) -> Path:
-    """Return the file that a path refers to; raise `SourceError` if it cannot be a file."""
-    target = Path(os.path.realpath(name))
-    if target.exists() and not target.is_file():
-        raise SourceError(f"'{name}' is a directory or a device; name a file")
-    if not target.parent.is_dir():
-        raise SourceError(f"directory '{target.parent}' does not exist; create it first")
-    return target
 
 
 def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:

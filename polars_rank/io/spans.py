@@ -200,7 +200,12 @@ def join_spans(
         right_schema = schema_of(right)
     Columns.find(right_schema, {**both, **ends, "label": label}, table="`gold`")
     for schema, of_table in ((left_schema, "`retrieved`"), (right_schema, "`gold`")):
-        _check_places(schema, places, of_table)
+        for parameter, name in zip(("start", "end"), places, strict=True):
+            if not schema[name].is_integer():
+                raise SchemaError(
+                    f"column {name!r} (`{parameter}`) of {of_table} must be integers; found "
+                    f"{schema[name]}; cast it to Int64"
+                )
     added = (label, "subtopics", *(_CHARACTERS if characters else ()))
     for name in added:
         if name in left_schema:
@@ -295,16 +300,6 @@ def _least(overlap: float | str) -> float:
             f"must be a number above 0 and at most 1, or 'any'; found {short(overlap)}", "overlap"
         )
     return float(overlap)
-
-
-def _check_places(schema: pl.Schema, places: Sequence[str], table: str) -> None:
-    """Raise `SchemaError` unless the columns of starts and ends are integers."""
-    for parameter, name in zip(("start", "end"), places, strict=True):
-        if not schema[name].is_integer():
-            raise SchemaError(
-                f"column {name!r} (`{parameter}`) of {table} must be integers; found "
-                f"{schema[name]}; cast it to Int64"
-            )
 
 
 def _checks(doc: str, places: Sequence[str], number: str, parameter: str) -> list[Check]:

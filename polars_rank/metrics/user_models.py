@@ -583,10 +583,11 @@ def _adaptive_gain(gains: pl.Expr, ranks: pl.Expr, *, target: float, depth: int)
     onward = ((reached - 1) / reached) ** 2
     seen = _reach_probability(onward)
     # Below the last document, the products telescope to a sum of inverse squares.
+    listed, end = pl.field("listed"), pl.field("end")
     rest = pl.struct(
         (gains.len().cast(pl.Float64) + 2 * target - gains.sum()).alias("listed"),
         (depth + 2 * target - gains.sum()).alias("end"),
-    ).struct.with_fields(_telescoped(pl.field("listed"), pl.field("end")).alias("rest"))
+    ).struct.with_fields(rest=listed**2 * (_trigamma(listed) - _trigamma(end)))
     beyond = onward.product() * rest.struct.field("rest")
     return (seen * gains).sum() / (seen.sum() + beyond)
 
@@ -704,10 +705,6 @@ def _gain_per_document(gains: pl.Expr, weights: pl.Expr, *, whole: float) -> pl.
 
 def _inverse_square(rank: Any, target: float) -> Any:
     return (2 * target / (rank + 2 * target - 1)) ** 2
-
-
-def _telescoped(listed: pl.Expr, end: pl.Expr) -> pl.Expr:
-    return listed**2 * (_trigamma(listed) - _trigamma(end))
 
 
 def _trigamma(x: pl.Expr) -> pl.Expr:
