@@ -337,9 +337,8 @@ class Search:
             self._mean(value, each).alias(str(index))
             for index, (value, (each, _)) in enumerate(zip(counted, definitions, strict=True))
         ]
-        rankings = self._rankings
-        if rankings.get_column(GROUP).null_count():
-            rankings = rankings.drop_nulls(GROUP)  # a copy
+        is_whole = not self._rankings.get_column(GROUP).null_count()
+        rankings = self._rankings if is_whole else self._rankings.drop_nulls(GROUP)  # a copy
         groups = rankings.group_by(GROUP).agg(pl.col(OTHER).first(), *means)
         other, *columns = (each.to_list() for each in groups.drop(GROUP))
         differences = [

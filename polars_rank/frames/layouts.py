@@ -9,6 +9,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._polars import FewRows, frame_of, is_sorted_by, rows_of_scan, source_of_rows
 from polars_rank.frames.batches import BATCH_ROWS, all_batches, requested
+from polars_rank.frames.tables import FEW_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,9 +20,6 @@ K = TypeVar("K", pl.Expr, pl.Series)
 
 #: Number of first rows that are read to recognize a shuffled log.
 GLIMPSE_ROWS = 100_000
-
-#: DataFrames with fewer rows are evaluated without reading them before.
-FEW_ROWS = 50_000
 
 #: Logs with fewer rows are sorted in memory without a check.
 _MANY_ROWS = 1_000_000
@@ -65,9 +63,8 @@ def in_order(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[pl.LazyFrame, Leng
 
     If the rows are not sorted, they are sorted in memory. Otherwise, only the keys are read.
     """
-    layout, lengths = "shuffled", None
-    if not _is_sorted_in_memory(log, keys):
-        layout, lengths = inspect_rows(log, keys)
+    is_shuffled = _is_sorted_in_memory(log, keys)
+    layout, lengths = ("shuffled", None) if is_shuffled else inspect_rows(log, keys)
     if layout != "sorted":
         log = log.sort(keys, maintain_order=True).collect(engine="streaming").lazy()
         _, lengths = inspect_rows(log, keys)

@@ -124,6 +124,9 @@ def _lines(file: str) -> Iterator[pl.DataFrame]:
                 rows = rows.select(LINE, NUMBER, pl.lit(path).alias(PATH))
                 invalid = rows.filter(pl.col(LINE).str.contains("[\0\r]"))
                 for line, number, _ in invalid.head(1).iter_rows():
+                    if "://" not in file:
+                        with reading(file):  # Polars may read UTF-16 as UTF-8 with zero bytes
+                            pass
                     problem = next(each for char, each in _NO_TEXT.items() if char in line)
                     raise SourceError(f"line {number} of {path} has {problem}")
                 yield rows
