@@ -211,6 +211,12 @@ def test_a_named_format(tmp_path: Path) -> None:
     assert pr.scan_judgments(json_lines, "json").collect().row(0) == ("a", "b", 1)
 
 
+def test_flags_are_whole_labels(tmp_path: Path) -> None:
+    table = pl.DataFrame({"query": "q", "doc": ["a", "b"], "label": [True, False]})
+    found = pr.scan_judgments(written(tmp_path / "flags", table)).collect()
+    assert found["label"].dtype == pl.Int64 and found["label"].to_list() == [1, 0]
+
+
 def test_negative_labels_may_stay(tmp_path: Path) -> None:
     file = written(tmp_path / "golden", '{"a": {"b": -1, "c": 2}}')
     assert pr.scan_judgments(file, negative="keep").collect()["label"].to_list() == [-1, 2]

@@ -175,13 +175,14 @@ def test_units() -> None:
 
 
 def test_slices_stand_beside_all_queries() -> None:
-    values = table([0.1, 0.3, 0.8, 0.6], country=["DE", "DE", None, None]).rename({"x": "rr"})
-    result = pr.summarize(values, "rr", slices="country")
-    assert result.select("slice", "value", "mean", "queries").rows() == [
-        (None, None, approx(0.45), 4),
-        ("country", None, approx(0.7), 2),
-        ("country", "DE", approx(0.2), 2),
-    ]
+    for value, text in (("DE", "DE"), (False, "false"), (0.5, "0.5")):
+        values = table([0.1, 0.3, 0.8, 0.6], country=[value, value, None, None])
+        result = pr.summarize(values.rename({"x": "rr"}), "rr", slices="country")
+        assert result.select("slice", "value", "mean", "queries").rows() == [
+            (None, None, approx(0.45), 4),
+            ("country", None, approx(0.7), 2),
+            ("country", text, approx(0.2), 2),
+        ]
 
 
 def test_repeated_looks_have_wider_intervals() -> None:
@@ -238,6 +239,7 @@ def test_bad_input() -> None:
         ({"x": [1.0, 1e200]}, {}, DataError, "values above 1e\\+150"),
         ({"w": [1.0, -1.0]}, {"weight": "w"}, *nulls),
         ({"w": [1.0, None]}, {"weight": "w"}, *nulls),
+        ({"w": [1.0, float("nan")]}, {"weight": "w"}, *nulls),
         ({"w": [1.0, 1e-200]}, {"weight": "w"}, DataError, "overflow or underflow"),
         ({"query": [1, 1]}, {}, DataError, "duplicate rankings.*cluster"),
         ({}, {"slices": "county"}, SchemaError, "column 'county' \\(`slices`\\) not found"),
