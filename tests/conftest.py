@@ -72,11 +72,11 @@ HEAVY = (
 #: What is not marked `core`: tests of what is made from numbers (charts, pages, commands), of what
 #: stands beside evaluation and statistics, of all public functions at once, and of faults.
 NOT_CORE = (
-    *("catalog", "cli", "conformance", "judges", "plot", "reporting"),
+    *("catalog", "cli", "conformance", "diagnostics", "fusion", "judges", "plot", "reporting"),
     *("test_click_labels.py", "test_click_rates.py", "test_benchmarks.py", "test_documents.py"),
     *("test_faults.py", "test_functions.py", "test_guide.py", "test_hostile_names.py"),
     *("test_mistakes.py", "test_progress.py", "test_readme.py", "test_without_docstrings.py"),
-    *("diagnostics/test_judgment_bounds.py", "frames/test_lengths.py", "frames/test_tables.py"),
+    *("test_explanation.py", "test_training.py", "frames/test_lengths.py", "frames/test_tables.py"),
     *("io/test_dicts.py",),
 )
 
