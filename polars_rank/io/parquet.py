@@ -79,9 +79,8 @@ def scan_log(
     """Return a LazyFrame of a Parquet log that is evaluated in flat memory.
 
     The order of the rows may be any. The function reads the key columns to find the layout of the
-    rows, which takes hundredths of a second for ten million rows, or up to a second to count short
-    rankings whose rows are shuffled. It reads nothing else until the result is collected, in
-    batches of Polars' streaming chunk size, or larger ones.
+    rows, which takes hundredths of a second for ten million rows. It reads nothing else until the
+    result is collected, in batches of Polars' streaming chunk size, or larger ones.
 
     Examples
     --------
