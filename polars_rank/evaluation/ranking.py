@@ -15,7 +15,7 @@ from typing import NamedTuple, Unpack
 import polars as pl
 
 from polars_rank._params import OWN, Names
-from polars_rank._polars import NumberedRows
+from polars_rank._polars import NUMBERED, NumberedRows
 from polars_rank.columns import RANKED, RUN, Label, Score, is_relevant
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.errors import SchemaError
@@ -352,6 +352,6 @@ def _ranked(log: Log) -> pl.LazyFrame:
         pl.when(columns.is_document).then("relevant").alias("relevant"),
         *([score] if ordering.float32_scores or ordering.unjudged == "removed" else []),
     )
-    if keys.number is not None:
+    if NUMBERED in columns.schema.values():  # by these or by other keys
         return NumberedRows.of(ranked)
     return ranked.set_sorted(columns.keys) if adjacent else ranked

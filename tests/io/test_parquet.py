@@ -184,7 +184,8 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     # Numbers are not collected, but results still read the rows ranking by ranking.
     some = found.filter(pl.col("query") < 9).with_columns(one=1)
     ranked = pr.rank(found, query=keys, run=None)
-    for each in (found, some, some.select(pl.all()), some.drop("one").sort("doc"), ranked):
+    others = pr.rank(found.with_columns(other=1), query=[*keys, "other"], run=None)
+    for each in (found, some, some.select(pl.all()), some.drop("one").sort("doc"), ranked, others):
         assert name in each.collect_schema()
         for engine in ENGINES:
             columns = [each for each in each.collect_schema() if each != name]
