@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any
 
+# The application and its options, of which help texts are made.
 from polars_rank.cli.program import app
 from polars_rank.cli.options import kind_of, parameters_of, public
 from polars_rank.conventions import Definitions

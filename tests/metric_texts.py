@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+# Descriptions of parameters, as docstrings have them.
 from polars_rank.metrics.documentation import ENTRY, completed
 
 

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank import datasets
+
+# What is known about all metrics.
 from polars_rank.metrics.metric import REGISTER, Metric
 
 #: For tests with small, cheap examples.

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 
 import polars_rank as pr
+
+# The columns of results, which have no public list.
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.leaderboards import LEADERBOARD
 from polars_rank.stats.planning import POWER

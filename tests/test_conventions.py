@@ -9,6 +9,8 @@ from pathlib import Path
 import polars as pl
 import polars_rank as pr
 import pytest
+
+# What is known about all metrics.
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.conventions import PRESETS
 from strategies import assert_close, log_of, random_lists

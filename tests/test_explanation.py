@@ -9,6 +9,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.conventions import PRESETS
+
+# What is known about all metrics.
 from polars_rank.metrics.metric import REGISTER
 from strategies import assert_close, every_metric, log_of, random_lists
 

@@ -20,6 +20,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from commands import run
+
+# Metrics that pages define are removed.
 from polars_rank.metrics.metric import REGISTER
 
 GUIDE = Path(__file__).parents[1] / "examples" / "guide"

@@ -13,6 +13,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+
+# A scan with a progress bar, as the command line has it.
 from polars_rank.io.parquet import scanned_log
 from polars_rank.datasets import search_log
 

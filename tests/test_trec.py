@@ -15,7 +15,8 @@ from polars import col
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
-from polars_rank.io.formats import scan_judgments, scan_run
+
+from polars_rank import scan_judgments, scan_run
 from polars_rank.trec import write_qrels, write_run
 
 Engine = Literal["in-memory", "streaming"]

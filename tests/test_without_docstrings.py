@@ -11,6 +11,8 @@ import needs
 from metric_texts import MetricTexts
 from commands import run
 import polars_rank as pr
+
+# What is known about all metrics.
 from polars_rank.metrics.metric import REGISTER
 
 RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 from polars_rank import terms as t
+
+# The nodes of which trees are made.
 from polars_rank.metrics.nodes import Order, Term, Value
 
 

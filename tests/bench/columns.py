@@ -22,6 +22,8 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
+
+# The rule that is fitted.
 from polars_rank.evaluation.by_columns import columns_are_faster
 from polars_rank.frames.layouts import Lengths
 from tests.bench.contenders import METRICS, own_names

@@ -19,6 +19,8 @@ import polars as pl
 from scipy.stats import t
 
 import polars_rank as pr
+
+# Seeds that do not depend on the order of queries.
 from polars_rank.stats.query_hash import mixed
 from tests.bench.pages import arguments, publish
 from tests.parts import filled

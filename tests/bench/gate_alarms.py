@@ -18,6 +18,8 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
+
+# The metrics of a gate.
 from polars_rank.gates.gate import METRICS
 from tests.bench.pages import arguments, publish
 from tests.parts import filled

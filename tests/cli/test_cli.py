@@ -21,6 +21,8 @@ from rows import check_each
 
 import polars_rank as pr
 from polars_rank import cli
+
+# Widths of terminals, and formats that the command chooses by them.
 from polars_rank._pages import width
 from polars_rank.cli.writing import choose, json_rows, put
 

@@ -15,6 +15,8 @@ from commands import invoke, run
 from help_texts import written
 
 import polars_rank as pr
+
+# The application, for calls in this process.
 from polars_rank.cli import options
 from polars_rank.cli.program import TOPICS, app
 

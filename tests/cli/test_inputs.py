@@ -18,6 +18,8 @@ from rows import check_each
 from servers import serving
 
 import polars_rank as pr
+
+# The path of standard input, which the application reads once.
 from polars_rank.cli.sources import readable
 
 LOG = pl.DataFrame({

@@ -16,6 +16,8 @@ import polars as pl
 import pytest
 
 import polars_rank as pr
+
+# The entry point of the program.
 from polars_rank._pages import width
 
 PROGRAM = [sys.executable, "-m", "polars_rank"]

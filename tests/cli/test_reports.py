@@ -12,6 +12,8 @@ import pytest
 from commands import run
 
 import polars_rank as pr
+
+# A report that is replaced, because it takes seconds.
 from polars_rank.reporting import page as pages
 
 

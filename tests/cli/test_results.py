@@ -15,6 +15,8 @@ from polars.testing import assert_frame_equal
 from rows import check_each
 
 import polars_rank as pr
+
+# The application, for calls in this process.
 from polars_rank.cli.program import app
 
 BOTH = ["ndcg@10", "ap"]

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+# The cases and choices that the files list.
 from polars_rank._pages import FORMAT_VERSION
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.conformance.reference import METRICS

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+# The cases that the pages list.
 from polars_rank.conformance.cases import CASES, Case
 
 from .named import (

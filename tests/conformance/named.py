@@ -14,6 +14,8 @@ from typing import Any
 
 import polars as pl
 import polars_rank as pr
+
+# The cases and choices that the pages list.
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.definitions import ALTERNATIVES, TEXTS, Definition, value_text
 from polars_rank.conformance.reference import METRICS, RefusedError, value

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars_rank as pr
+
+# All metrics, as the pages list them.
 from polars_rank.conformance.cases import CASES
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, MetricFunction

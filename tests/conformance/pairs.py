@@ -14,6 +14,8 @@ from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
+
+# The names of metrics of trec_eval.
 from polars_rank.metrics.aliases import SETS
 from polars_rank.metrics.names import read
 

@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 import needs
+
+# The cases, and all choices that they must tell apart.
 from polars_rank.conformance.cases import CASES, Case
 from polars_rank.definitions import ALTERNATIVES, changes
 from polars_rank.conformance.reference import METRICS

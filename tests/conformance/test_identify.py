@@ -8,6 +8,8 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+
+# All choices of tools, with their values in plain Python.
 from polars_rank.definitions import Definition
 from polars_rank.conformance.reference import METRICS, value
 from polars_rank.conventions import POLARS_RANK, PRESETS, named

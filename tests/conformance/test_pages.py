@@ -11,6 +11,8 @@ import polars_rank as pr
 import pytest
 from oracles import Doc
 from polars_rank.conventions import PRESETS
+
+# What is known about all metrics.
 from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import read

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import needs
 import pytest
+
+# The names of metrics of trec_eval.
 from polars_rank.metrics.aliases import SETS
 
 from .logs import LOGS, REAL, SHARED

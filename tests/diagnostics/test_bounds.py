@@ -11,6 +11,8 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from oracles import Doc
+
+# Which metrics have a reverse order of ties.
 from polars_rank.metrics.expectations import has_reverse
 from strategies import (
     Lists,

@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+
+# The number of rows from which plans differ.
 from polars_rank.frames.tables import FEW_ROWS
 from strategies import every_metric, log_of, random_lists
 

@@ -3,6 +3,8 @@
 import polars as pl
 import polars_rank as pr
 import pytest
+
+# The report and `polars-rank inspect` show these counts.
 from polars_rank.diagnostics.log_facts import log_counts
 from polars_rank.evaluation.log import Log
 

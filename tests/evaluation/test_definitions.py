@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
+
+# The columns that `rank` adds.
 from polars_rank.columns import RANKED
 from polars_rank.conventions import DUPLICATES, PRESETS, named
 from strategies import (

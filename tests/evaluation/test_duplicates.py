@@ -12,6 +12,8 @@ import polars_rank as pr
 import pytest
 from oracles import Doc
 from plans import holding_nodes
+
+# Rows as all functions read them.
 from polars_rank.evaluation.log import Log
 from strategies import assert_close, every_metric
 from strategies import log_of as log_with_attributes

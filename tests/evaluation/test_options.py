@@ -11,6 +11,8 @@ import polars_rank as pr
 import pytest
 
 from polars_rank.conventions import Definitions
+
+# Options that functions pass on, which types check.
 from polars_rank.evaluation.log import EvaluateOptions, RankingOptions
 
 

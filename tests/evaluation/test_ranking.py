@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
+
+# The number of rows from which plans differ.
 from polars_rank.frames.tables import FEW_ROWS
 from strategies import SCHEMA, Lists, in_rank_order, logs, more_examples, random_lists, shuffled
 from strategies import log_of as log_with_clicks

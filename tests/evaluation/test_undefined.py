@@ -14,6 +14,8 @@ from hypothesis import given
 from oracles import Doc
 from plans import holding_nodes
 from polars_rank.conventions import POLARS_RANK, PRESETS
+
+# What is known about all metrics.
 from polars_rank.metrics.metric import REGISTER
 from strategies import (
     Lists,

@@ -4,6 +4,8 @@ import polars as pl
 import pytest
 
 from polars_rank.errors import DataError
+
+# The number of rows from which totals are merged.
 from polars_rank.frames.batches import BATCH_ROWS, added_up
 
 

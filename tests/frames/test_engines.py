@@ -9,6 +9,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+
+# An engine of the tests is registered.
 from polars_rank.frames.engines import ENGINES, Mergeable, Separable, engine_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")

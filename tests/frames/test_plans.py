@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 import polars_rank as pr
+
+# A metric is registered and removed.
 from polars_rank.metrics.metric import REGISTER
 
 METRICS = ["ndcg@5", "ap", "rr"]

@@ -23,6 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+
+# The reserved prefix.
 from polars_rank._params import OWN
 from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 

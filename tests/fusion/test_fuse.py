@@ -14,6 +14,8 @@ import pytest
 from fusion.oracle import Row, fused
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
+
+# All methods of fusion.
 from polars_rank.fusion.methods import (
     FORMULAS,
     METHODS,

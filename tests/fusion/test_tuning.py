@@ -12,6 +12,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+
+# A fusion from its text.
 from polars_rank.fusion.methods import read_fusion
 from strategies import shuffled
 

@@ -19,7 +19,8 @@ from polars.testing import assert_frame_equal
 from rows import check_each
 
 from polars_rank import errors
-from polars_rank.io.lists import from_lists
+
+from polars_rank import from_lists
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do the ids match")
 

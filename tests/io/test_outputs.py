@@ -13,6 +13,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.errors import SourceError
+
+# All functions that write files use it.
 from polars_rank.io.outputs import new_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX")

@@ -12,6 +12,8 @@ import needs
 import pytest
 from polars_rank.datasets import search_log
 from polars_rank.errors import SourceError
+
+# Folders that a process leaves when it ends.
 from polars_rank.io.outputs import temporary_folder
 
 

@@ -14,6 +14,8 @@ import pytest
 from rows import check_each
 
 from polars_rank.errors import SourceError
+
+# All readers of text files use it.
 from polars_rank.io.text_files import LINE, NUMBER, PATH, scan_lines
 
 Engine = Literal["in-memory", "streaming"]

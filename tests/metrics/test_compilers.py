@@ -12,6 +12,8 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+# Trees have several compilers, between which plans choose.
 from polars_rank.evaluation import plan
 from polars_rank.frames import tables
 from polars_rank.frames.layouts import Lengths

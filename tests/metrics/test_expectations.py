@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from oracles import Doc
 from plans import holding_nodes
+
+# Which metrics have a closed form, and what is known about all.
 from polars_rank.metrics.expectations import EXPECTATIONS, has_expectation
 from polars_rank.metrics.metric import REGISTER, Metric
 from strategies import (

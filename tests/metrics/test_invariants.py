@@ -13,6 +13,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracles import Doc
 from plans import holding_nodes
+
+# What is known about all metrics.
 from polars_rank.metrics.metric import REGISTER
 from strategies import (
     Lists,

@@ -10,6 +10,8 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
+
+# Metrics are registered and removed.
 from polars_rank.metrics.metric import REGISTER
 
 t = pr.terms

@@ -9,6 +9,8 @@ import polars_rank as pr
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+# All names of metrics.
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.aliases import ALIASES, SETS
 

@@ -8,6 +8,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from hypothesis import given
+
+# Metrics of terms alone.
 from polars_rank.metrics.metric import Metric
 from polars_rank import terms as t
 from polars_rank.terms import LABEL, RANK, RETRIEVED, SCORE, Value, where

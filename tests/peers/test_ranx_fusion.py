@@ -9,6 +9,8 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
+
+# All methods of fusion.
 from polars_rank.fusion.methods import FORMULAS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of ranx

@@ -21,6 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
+
+# The cases that tools answer.
 from polars_rank.conformance.cases import CASES, Case
 
 from tests.conformance import peers

@@ -16,6 +16,8 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import named
+
+# Numbers and links as pages write them.
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.page_formats import number, p_value, percent, signed
 
