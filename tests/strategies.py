@@ -17,7 +17,7 @@ from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank import datasets
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.metric import REGISTER, Metric
 
 #: For tests with small, cheap examples.

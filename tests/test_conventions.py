@@ -10,7 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.conventions import PRESETS
 from strategies import assert_close, log_of, random_lists

@@ -10,7 +10,7 @@ import polars_rank as pr
 import pytest
 from polars_rank.conventions import PRESETS
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.metric import REGISTER
 from strategies import assert_close, every_metric, log_of, random_lists
 

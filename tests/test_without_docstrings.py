@@ -12,7 +12,7 @@ from metric_texts import MetricTexts
 from commands import run
 import polars_rank as pr
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.metric import REGISTER
 
 RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]

@@ -41,8 +41,8 @@ _NUMBERS = {"zero": 0.0, "one": 1.0}
 _QUERIES = 3
 #: The treatments of copies of a document.
 TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
-#: Documents are computed for this number of rows at a time, so that keys of order are small; up to
-#: the second number, they are kept.
+#: Documents are computed for this number of rows at a time, to limit memory. They are kept if the
+#: log has at most the second number of rows.
 _ROWS_OF_PART, _ROWS_KEPT = 200_000, 1_000_000
 #: More distinct labels than this are not grades, each of which could be the lowest relevant label.
 _GRADES = 10
@@ -249,10 +249,10 @@ class Search:
         roles = ["score", "label", *([] if doc is None else ["doc"])]
         table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
         self._keys, rows = log.columns.keys, pl.col("score").list.len().cum_sum()
-        number = table.select(rows.last()).item() or 0
-        parts = table.select(*roles, (rows // _ROWS_OF_PART).alias(GROUP)).partition_by(
+        number, lists = table.select(rows.last()).item() or 0, table.select(roles)
+        parts = lists.with_columns((rows // _ROWS_OF_PART).alias(GROUP)).partition_by(
             GROUP, maintain_order=True, include_key=False
-        )
+        ) or [lists]
         self._parts = [*map(documents, parts)] if number <= _ROWS_KEPT else parts
         self.effects: Effects = Effects.of(self._documents())
         if self.effects.copies:  # scores and labels in different copies are an error

@@ -226,8 +226,8 @@ def _read_file(
         return trec_lines.read_svmlight(file, given)
     name = origin(file)
     if form == "json":
-        rows = uniform_rows(file)
-        if rows is not None and is_long(rows.schema, kind, given):
+        rows = None if "://" in file else uniform_rows(file, partial(is_long, kind, given))
+        if rows is not None:
             return read_table(rows.lazy(), kind, name, given, is_text=False)
         return read_records(json_records(file, kind, given), kind, name, given)
     table = scan_table([file], form, partial(is_text, kind=kind, given=given), alone=True)

@@ -89,19 +89,15 @@ class ReadFile(NamedTuple):
         return f"{what} from {Path(self.file).name}: {', '.join(shown)}"
 
 
-def is_long(schema: pl.Schema, kind: Kind, given: FieldNames) -> bool:
-    """Return whether a table only has ids, numbers and runs of documents, one in each row."""
+def is_long(kind: Kind, given: FieldNames, schema: pl.Schema) -> bool:
+    """Return whether each row of a table is one document, with ids and numbers of plain types."""
     fields = {name: FieldValues.of_column(dtype) for name, dtype in schema.items()}
     try:
         roles = Fields(kind, fields, given).roles
     except RankError:
         return False
-    types = {
-        "query": _IDS,
-        "doc": _IDS,
-        "run": _IDS,
-        **dict.fromkeys(("label", "score", "rank"), _NUMBERS),
-    }
+    ids, numbers = ("query", "doc", "run"), ("label", "score", "rank")
+    types = dict.fromkeys(ids, _IDS) | dict.fromkeys(numbers, _NUMBERS)
     return "doc" in roles and all(
         schema[name] in types.get(role, ()) for role, name in roles.items()
     )

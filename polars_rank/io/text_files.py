@@ -111,6 +111,9 @@ def scan_lines(file: str) -> pl.LazyFrame:
 
 def _lines(file: str) -> Iterator[pl.DataFrame]:
     """Yield the lines of a file, or of the files of a pattern in an object store, in batches."""
+    if "://" not in file:
+        with reading(file):  # refuses UTF-16, which Polars may read as UTF-8 with zero bytes
+            pass
     counts: dict[str, int] = {}  # lines by file
     plan = pl.scan_lines(file, name=LINE, include_file_paths=PATH, glob="://" in file)
     try:
@@ -124,9 +127,6 @@ def _lines(file: str) -> Iterator[pl.DataFrame]:
                 rows = rows.select(LINE, NUMBER, pl.lit(path).alias(PATH))
                 invalid = rows.filter(pl.col(LINE).str.contains("[\0\r]"))
                 for line, number, _ in invalid.head(1).iter_rows():
-                    if "://" not in file:
-                        with reading(file):  # Polars may read UTF-16 as UTF-8 with zero bytes
-                            pass
                     problem = next(each for char, each in _NO_TEXT.items() if char in line)
                     raise SourceError(f"line {number} of {path} has {problem}")
                 yield rows

@@ -226,7 +226,7 @@ def write_report(
 
 @cache
 def _template() -> Template:
-    """Return the page; compiling it takes longer than filling it in."""
+    """Return the template of the page, whose compilation takes longer than its rendering."""
     import jinja2  # noqa: PLC0415
 
     environment = jinja2.Environment(

@@ -20,7 +20,7 @@ from polars_rank.metrics.aliases import SETS
 from polars_rank.metrics.names import read
 
 from . import peers
-from .logs import LOGS
+from .logs import LOGS, REAL, SHARED
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class Peer:
     def on(self, log: str) -> list[str]:
         """Return the names of the metrics to compare on a log."""
         return [name for name in self.pairs if log in self.only.get(family(name), self.logs)]
+
+    def wrong(self) -> list[str]:
+        """Return the values and means on all logs that are not those of the tool."""
+        logs = [log for log in LOGS if self.on(log) and (log not in REAL or SHARED.is_dir())]
+        return [each for log in logs for each in (*self.wrong_values(log), *self.wrong_means(log))]
 
     def wrong_values(self, log: str) -> list[str]:
         """Return the values of rankings that are not those of the tool."""

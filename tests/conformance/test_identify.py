@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from polars.testing import assert_frame_equal
 
 # All choices of tools, with their values in plain Python.
 from polars_rank.definitions import Definition
@@ -387,3 +388,20 @@ def test_logs_without_ids() -> None:
     log = LOG.drop("doc")
     found = pr.identify(log, "ndcg@4", number(log, "ndcg@4", ties="best"))
     assert found["changes"].to_list() == ["tied scores: highest label first"]
+
+
+def test_a_log_without_rows_has_no_definition() -> None:
+    log = pl.DataFrame({"query": 1, "doc": 1, "score": 1.0, "label": 1}).clear()
+    assert pr.identify(log, value=0.5, metric="ndcg@3").is_empty()
+
+
+def test_parts_of_a_log_have_the_values_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = pr.datasets.search_log(60, runs=1).select("query", "doc", "score", "label").collect()
+    value = pr.evaluate(log, "ndcg@3", conventions="lightgbm").item(0, 1)
+    calls = [{"value": value, "metric": "ndcg@3"}, {"value": 0.4321, "metric": "ap"}]
+    whole = [pr.identify(log, **call) for call in calls]
+    for kept in (10**6, 100):
+        monkeypatch.setattr("polars_rank.conformance.search._ROWS_OF_PART", 100)
+        monkeypatch.setattr("polars_rank.conformance.search._ROWS_KEPT", kept)
+        for call, expected in zip(calls, whole, strict=True):
+            assert_frame_equal(pr.identify(log, **call), expected, rel_tol=1e-12, abs_tol=1e-12)

@@ -12,7 +12,7 @@ import pytest
 from oracles import Doc
 from polars_rank.conventions import PRESETS
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import read

@@ -15,7 +15,7 @@ from oracles import Doc
 from plans import holding_nodes
 from polars_rank.conventions import POLARS_RANK, PRESETS
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.metric import REGISTER
 from strategies import (
     Lists,

@@ -268,6 +268,13 @@ def test_json_lines_have_the_rows_of_a_json_list(tmp_path: Path) -> None:
                 assert found[0] == expected[0], (rows, found, expected)
 
 
+def test_json_lines_in_a_file_that_is_named_like_a_pattern(tmp_path: Path) -> None:
+    for name in ("a1.jsonl", "a[1].jsonl"):
+        row = {"query": name, "doc": "d", "score": 1.0}
+        (tmp_path / name).write_text(text_of([row]), "utf-8")
+    assert pr.scan_run(tmp_path / "a[1].jsonl").collect()["query"].to_list() == ["a[1].jsonl"]
+
+
 def test_many_json_lines(tmp_path: Path) -> None:
     lines = [{"id": i, "results": ["x"]} for i in range(10_003)]
     run = pr.scan_run(written(tmp_path / "run", lines))

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from metric_texts import MetricTexts
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
 from polars_rank.terms import Value, num_retrieved, where

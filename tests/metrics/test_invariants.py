@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracles import Doc
 from plans import holding_nodes
 
-# What is known about all metrics.
+# The registry of metrics, to test each of them.
 from polars_rank.metrics.metric import REGISTER
 from strategies import (
     Lists,

@@ -7,9 +7,7 @@ import sys
 import warnings
 from html import unescape
 from html.parser import HTMLParser
-from unittest import mock
 
-import jinja2
 import needs
 import polars as pl
 import polars_rank as pr
@@ -24,19 +22,6 @@ from polars_rank.reporting.page_formats import number, p_value, percent, signed
 EVIL = "</script><script>alert(1)</script>"
 RUNS = ["bm25", "neural"]
 METRICS = ["ndcg@10", "ap", "fall_out@2"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiled_once():
-    """Compile the templates once, which takes half of the time of a page."""
-    made, original = [], jinja2.Environment
-
-    def environment(**options):
-        made[:] = made or [original(**options)]
-        return made[0]
-
-    with mock.patch("jinja2.Environment", environment):
-        yield
 
 
 @pytest.fixture
