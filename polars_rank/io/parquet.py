@@ -48,8 +48,8 @@ _BATCH_RANKINGS = 10_000
 #: Default memory for sorting in bytes, unless a quarter of the machine's memory is less.
 _DEFAULT_MEMORY = 500 * 10**6
 
-#: Approximate bytes of memory per value while rows are sorted: numbers, and other types.
-_NUMBER_BYTES, _OTHER_BYTES = 24, 64
+#: Approximate bytes of memory while rows are sorted: the key and place of a row, and a text.
+_PLACE_BYTES, _TEXT_BYTES = 15, 64
 
 
 #: Options of `scan_parquet` that apply to the log, not to each of its files.
@@ -130,9 +130,9 @@ def scan_log(
         memory per ranking are used to check this while the log is read.
     memory
         Memory for sorting shuffled logs, such as "2GB". A number is in bytes. Default: 500 MB, or a
-        quarter of the machine's memory if that is less. More memory saves temporary files, and
-        little time. Temporary files are in `tempfile.gettempdir()` and are removed when the
-        evaluation ends.
+        quarter of the machine's memory if that is less. A log that exceeds it is sorted through
+        temporary files, which takes about twice as long. They are in `tempfile.gettempdir()`, and
+        are removed when the evaluation ends.
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
         store: keys, the region, and timeouts, such as "read_timeout".
@@ -276,7 +276,7 @@ def _sorted(
     source: Source, plan: pl.LazyFrame, keys: list[str], budget: int, size: int, watched: Watched
 ) -> Iterator[pl.DataFrame]:
     """Yield a shuffled log sorted by the keys, through files on disk if it exceeds the budget."""
-    parts = -(-source.rows * _sort_bytes(plan.collect_schema()) // budget)
+    parts = math.ceil(source.rows * _sort_bytes(plan.collect_schema()) / budget)
     if parts <= 1:
         in_order = watched(plan).sort(keys, maintain_order=True)
         yield from complete_rankings(source.batches(in_order, size), keys)
@@ -284,15 +284,14 @@ def _sorted(
     with temporary_folder() as folder:
         part = pl.struct(keys).hash() % parts
         with source.unchanged():
-            watched(plan).sink_parquet(
+            watched(plan).sink_ipc(
                 pl.PartitionBy(folder, key=part.alias(OWN + "part"), include_key=False),
-                compression="lz4",
-                statistics=False,
+                compression="uncompressed",
                 maintain_order=True,
             )
         n_read = 0
         for path in sorted(folder.iterdir()):
-            rows = pl.scan_parquet(path, glob=False).sort(keys, maintain_order=True)
+            rows = pl.scan_ipc(path, glob=False).sort(keys, maintain_order=True)
             batch = watched(rows).collect()
             n_read += batch.height
             shutil.rmtree(path)
@@ -300,14 +299,14 @@ def _sorted(
         source.check(n_read, source.rows)
 
 
-def _sort_bytes(schema: pl.Schema) -> int:
+def _sort_bytes(schema: pl.Schema) -> float:
     """Return the approximate bytes of memory per row while rows are sorted."""
-    return sum(
-        _NUMBER_BYTES
-        if dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Boolean
-        else _OTHER_BYTES
-        for dtype in schema.values()
-    )
+    numbers = {
+        name: each for name, each in schema.items() if not each.is_nested() and each != pl.String
+    }
+    values = pl.DataFrame(schema=numbers).clear(8).estimated_size() / 8
+    # Numbers are in memory before and after the sort.
+    return 2 * values + _PLACE_BYTES + _TEXT_BYTES * (len(schema) - len(numbers))
 
 
 def memory_bytes(memory: str | int | None) -> int:

@@ -44,7 +44,7 @@ with temporary_folder() as folder:
 
 
 def test_nothing_is_left_when_the_process_ends(tmp_path: Path) -> None:
-    log = search_log(1200, 10, runs=1).collect().select("query", "doc", "score", "label")
+    log = search_log(2400, 10, runs=1).collect().select("query", "doc", "score", "label")
     log.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / "log.parquet")
     code = """
 import os, sys
