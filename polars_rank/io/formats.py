@@ -130,8 +130,8 @@ _FORMATS: dict[Format, _Format] = {
         lambda start: start.line.startswith(("{", "[")),
     ),
     "svmlight": _Format(
-        "SVMlight with qid, or with a file NAME.query",
-        lambda start: start.kind == "judgments" and trec_lines.is_svmlight(start.line, start.file),
+        "SVMlight with qid",
+        lambda start: start.kind == "judgments" and bool(trec_lines.SVMLIGHT.match(start.line)),
     ),
     "trec": _Format(
         "TREC or MS MARCO: fields separated by spaces or tabs",
@@ -390,7 +390,7 @@ def scan_judgments(
       OpenSearch, and requests to ``_rank_eval`` of Elasticsearch.
     - CSV and TSV with a header, Parquet, and Arrow: a document or a list of documents in each row.
       Examples are BEIR's ``qrels/test.tsv`` and exports of Quepid.
-    - SVMlight with ``qid``, or with LightGBM's file ``.query`` beside it.
+    - SVMlight with ``qid``.
     - A folder with the judgments of a BEIR or MTEB dataset: the split "test", or the only one.
 
     Examples

@@ -18,7 +18,7 @@ from polars_rank.io.fields import NO_FIELDS, UNNAMED, Kind, is_number
 from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
-from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines
+from polars_rank.io.text_files import LINE, NUMBER, PATH, scan_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,8 @@ LAYOUTS: dict[Kind, tuple[tuple[str, ...], ...]] = {
     "judgments": (("query", "subtopic", "doc", "label"), ("query", "doc", "label")),
 }
 _NUMBERS = ("rank", "score", "label")
-_SVMLIGHT = re.compile(r"[-+.\deE]+\s+(qid:\S+|\d+:\S+)")
+#: The label and the query, with which a line of SVMlight begins.
+SVMLIGHT = re.compile(r"[-+.\deE]+\s+qid:\S+")
 
 
 def layout_of(line: str, kind: Kind, given: FieldNames = NO_FIELDS) -> tuple[str, ...] | None:
@@ -65,12 +66,6 @@ def layout_of(line: str, kind: Kind, given: FieldNames = NO_FIELDS) -> tuple[str
         names[place] = role
     is_whole = {"query", "doc"} <= {*names} and bool({"label", "score", "rank"} & {*names})
     return tuple(names) if is_whole else None
-
-
-def is_svmlight(line: str, file: str) -> bool:
-    """Return whether a line has a label, and a query or features, as in SVMlight."""
-    found = _SVMLIGHT.match(line)
-    return found is not None and (found[1].startswith("qid:") or _sizes_file(file) is not None)
 
 
 def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFile:
@@ -210,8 +205,7 @@ def read_qrels(
 def read_svmlight(file: str, given: FieldNames) -> ReadFile:
     """Return the labels of an SVMlight file; its comments may have ids of documents.
 
-    Without ids, the document is the number of the line. Without queries in its lines, a file
-    "NAME.query" has the number of documents of each query, as LightGBM reads it.
+    Without ids, the document is the number of the line.
     """
     without_ids = "doc" in given and given["doc"] is None
     line = col(LINE).str.strip_chars()
@@ -228,11 +222,7 @@ def read_svmlight(file: str, given: FieldNames) -> ReadFile:
             line.str.extract(r"^(\S+)").cast(pl.Float64, strict=False).alias("label"),
         )
     )  # fmt: skip
-    sizes = _sizes_file(file)
-    if sizes is None:
-        checked = rows.map_batches(_refuse_without_query, streamable=True)
-    else:
-        checked = rows.map_batches(partial(_with_queries, sizes=sizes))
+    checked = rows.map_batches(_refuse_without_query, streamable=True)
     ids = checked.group_by("query", "doc", maintain_order=True).agg(col(NUMBER).head(2), pl.len())
     repeated = ids.filter(col("len") > 1).head(1).collect(engine="streaming")
     if repeated.height:
@@ -252,11 +242,6 @@ def read_svmlight(file: str, given: FieldNames) -> ReadFile:
     return ReadFile(origin(file), "judgments", table, roles, found)
 
 
-def _sizes_file(file: str) -> str | None:
-    path = f"{file}.query"
-    return path if "://" not in file and Path(path).is_file() else None
-
-
 def _refuse_without_query(rows: pl.DataFrame) -> pl.DataFrame:
     invalid = rows.filter(col("query").is_null() | ~col("label").is_finite().fill_null(value=False))
     if not invalid.is_empty():
@@ -266,18 +251,6 @@ def _refuse_without_query(rows: pl.DataFrame) -> pl.DataFrame:
             f"'2 qid:7'; found {row[LINE][:200]!r}"
         )
     return rows
-
-
-def _with_queries(rows: pl.DataFrame, sizes: str) -> pl.DataFrame:
-    """Return the rows with the number of their query, from a file of the numbers of rows."""
-    counts = [int(text) for _, line in numbered_lines(sizes) if (text := line.strip()).isdecimal()]
-    if sum(counts) != rows.height:
-        raise DataError(
-            f"{sizes} has {sum(counts):,} documents in {len(counts):,} queries, but the file of "
-            f"labels has {rows.height:,} lines"
-        )
-    queries = [str(query) for query, count in enumerate(counts, 1) for _ in range(count)]
-    return _refuse_without_query(rows.with_columns(pl.Series("query", queries, pl.String)))
 
 
 def _lines(
