@@ -353,10 +353,8 @@ def scan_run(
     The query is identified by ``query_id``, otherwise by ``id``, otherwise by its text (``query``,
     ``question``). Judgments may have both. The text is not kept, because the judgments have it.
 
-    The name of the run is the tag of a TREC file. If a file has several tags and no document of a
-    query has two of them, they do not name runs: the run is then their first word, or the name of
-    the file with a `RankWarning`. Of several files, those that name no run, or that have the run
-    and a query of another file, are runs with the names of the files.
+    The name of the run is the tag of a TREC file. Of several files, those that name no run, or that
+    have the run and a query of another file, are runs with the names of the files.
 
     Three columns without a header are ``query doc rank`` if the ranks are whole numbers and include
     1 or 0 in each query. Null scores are of documents that were judged, not retrieved, unless the

@@ -13,7 +13,7 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN
-from polars_rank.errors import DataError, RankError
+from polars_rank.errors import DataError
 from polars_rank.io.fields import NO_FIELDS, UNNAMED, Kind, is_number
 from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
@@ -72,8 +72,8 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
     """Return the retrieved documents in a TREC run; `lines` are the first ones."""
     value = "score" if "score" in layout else "rank"
     has_tag = layout[-1] == "run"
-    run = tag = _common_tag(file, layout) if has_tag else None
-    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), tag)
+    run = _common_tag(file, layout) if has_tag else None
+    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), run)
     number = col(value) if value == "score" else -col(value).cast(pl.Float64)
     warnings = []
     if value == "rank":
@@ -82,9 +82,6 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
         warnings.append(
             "the ranks contradict the scores in every query; documents rank by score, highest first"
         )
-    if has_tag and tag is None:
-        run, problem = _run_of_tags(file, layout)
-        warnings += [problem] if problem else []
     columns = ["query", "doc", number.alias("score")]
     if has_tag:
         columns.append(col("run") if run is None else pl.lit(run).alias("run"))
@@ -154,32 +151,6 @@ def _contradict(layout: tuple[str, ...], lines: Sequence[str]) -> bool:
     several = [each for each in queries if each[0][0] < each[-1][0]]
     return bool(several) and all(
         any(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(each)) for each in several
-    )
-
-
-def _run_of_tags(file: str, layout: tuple[str, ...]) -> tuple[str | None, str]:
-    """Return the run of a file whose lines end differently, and a warning.
-
-    The run is None if tags are of several runs, because a document of a query has two of them. It
-    is the first word of the tags if that is the same in all lines, otherwise the name of the file.
-    """
-    if "://" in file:
-        return None, ""
-    try:
-        lines = _lines(file, layout, "score", pl.Float64()).select("query", "doc", "run")
-        rows = lines.collect(engine="streaming")
-    except RankError:  # the scan raises it, too
-        return None, ""
-    tags = rows["run"].unique().sort()
-    words = tags.str.extract(r"^(\S+)").unique()
-    if len(tags) < 2 or rows[["query", "doc"]].is_duplicated().any():
-        return None, ""
-    if len(words) == 1:
-        return str(words[0]), ""
-    name = stem(file)
-    return name, (
-        f"the lines have {len(tags):,} different tags, such as {tags[0]!r} and {tags[1]!r}, and no "
-        f"document of a query has two of them; the run is {name!r}, the name of the file"
     )
 
 
