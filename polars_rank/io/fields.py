@@ -30,8 +30,6 @@ VALUE: dict[Kind, str] = {"judgments": "label", "run": "score"}
 LISTS: dict[Kind, str] = {"judgments": "relevant", "run": "results"}
 #: What stands before a role in `fields` if it is meant for one of two files.
 _PREFIX: dict[Kind, str] = {"judgments": "judgments.", "run": "results."}
-#: The names of columns of text files without a header: "column 1" and so on.
-UNNAMED = "column "
 #: The value of a field that a record does not have.
 MISSING = ...
 #: Fields of an element of a list that hold the document.

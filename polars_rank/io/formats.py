@@ -29,7 +29,6 @@ from polars_rank.frames.stores import store_error
 from polars_rank.io import trec_lines
 from polars_rank.io.fields import (
     NO_FIELDS,
-    UNNAMED,
     FieldNames,
     Kind,
     check_found,
@@ -252,12 +251,10 @@ def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, A
         else trec_lines.read_qrels(file, layout, **options)
     )
     value = next(role for role in ("label", "score", "rank") if role in layout)
-    roles = {role: f"{UNNAMED}{layout.index(role) + 1}" for role in ("query", "doc", value)}
-    named = {role for role, name in given.items() if name is None or name in roles.values()}
-    return found._replace(
-        roles=roles, found=frozenset(named), names=[*roles.values()],
-        is_empty=not lines and "://" not in file,
-    )  # fmt: skip
+    roles = {role: f"column {layout.index(role) + 1}" for role in ("query", "doc", value)}
+    named = frozenset(role for role, name in given.items() if name is None)
+    is_empty = not lines and "://" not in file
+    return found._replace(roles=roles, found=named, is_empty=is_empty)
 
 
 @public
@@ -315,8 +312,7 @@ def scan_run(
         latency and error. None means that there is no such field: ``{"score": None}`` ranks by the
         rank, or by the order of a list. By default, common names are known, and a field with
         another name that could have a role is an error.
-        Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
-        without a header are ``"column 1"`` and so on.
+        Fields of objects in a list may be named like ``"metadata.source"``.
 
     Returns
     -------
@@ -436,8 +432,7 @@ def scan_judgments(
         are query, doc, label, relevant (a list), start, end and category. None means that there is
         no such field: with ``{"label": None}``, each document is relevant. By default, common names
         are known, and a field with another name that could have a role is an error.
-        Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
-        without a header are ``"column 1"`` and so on.
+        Fields of objects in a list may be named like ``"metadata.source"``.
     diversity
         Whether TREC judgments are of diversity: the second field is then the subtopic, and becomes
         the column ``subtopic``. A document has one row for each subtopic it was judged for;

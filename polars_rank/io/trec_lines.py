@@ -14,7 +14,7 @@ from polars import col
 
 from polars_rank._params import OWN
 from polars_rank.errors import DataError
-from polars_rank.io.fields import NO_FIELDS, UNNAMED, Kind, is_number
+from polars_rank.io.fields import NO_FIELDS, Kind, is_number
 from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
@@ -44,28 +44,17 @@ SVMLIGHT = re.compile(r"[-+.\deE]+\s+qid:\S+")
 def layout_of(line: str, kind: Kind, given: FieldNames = NO_FIELDS) -> tuple[str, ...] | None:
     """Return the roles of the fields of a line, or None if it is not of this kind.
 
-    Fields that the user names as "column 1", "column 2", ... have the role that the user gives.
+    Fields that the user leaves out have no role.
     """
     fields = line.split()
-    found = None
     for layout in LAYOUTS[kind]:
         fits = len(fields) == len(layout) or (layout[-1] == "run" and len(fields) > len(layout))
         numbers = (fields[layout.index(name)] for name in _NUMBERS if fits and name in layout)
         if fits and all(map(is_number, numbers)):
-            found = layout
-            break
-    if not given:
-        return found
-    names = [*(found or [""] * len(fields))]
-    places = {role: int(name[len(UNNAMED):]) - 1 for role, name in given.items()
-              if name is not None and re.fullmatch(rf"{UNNAMED}\d+", name)}  # fmt: skip
-    names = ["" if name in places or given.get(name, name) is None else name for name in names]
-    for role, place in places.items():
-        if place >= len(names):
-            return None
-        names[place] = role
-    is_whole = {"query", "doc"} <= {*names} and bool({"label", "score", "rank"} & {*names})
-    return tuple(names) if is_whole else None
+            names = ["" if given.get(name, name) is None else name for name in layout]
+            is_whole = {"query", "doc"} <= {*names} and bool({*_NUMBERS} & {*names})
+            return tuple(names) if is_whole else None
+    return None
 
 
 def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFile:
@@ -140,8 +129,7 @@ def _check_ranks(
     raise DataError(
         f"{name} has {len(layout)} columns without a header, and column {place} does not have the "
         f"ranks 1, 2, ...: query {query!r} has {', '.join(f'{each:g}' for each in numbers[:3])}. "
-        f"For scores, write fields={{'score': '{UNNAMED}{place}'}}, add a header, or write the "
-        f"six columns '{' '.join(LAYOUTS['run'][0])}'"
+        f"For scores, add a header, or write the six columns '{' '.join(LAYOUTS['run'][0])}'"
     )
 
 
