@@ -184,7 +184,7 @@ FILES: Mapping[str, Command] = {
     "tune-fusion": Command("tune_fusion", "runs", (
         "log.parquet -m ndcg@10", "log.parquet -m rr --candidates borda --step 0.05",
     ), result="comparison:COMPARISON",
-        minor=("difference_low", "difference_high", "unjudged", "reversible", "by_fold")),
+        minor=("difference_low", "difference_high", "by_fold")),
     "join-spans": Command("join_spans", "runs", (
         "chunks.parquet --gold spans.parquet -o judged.parquet",
     ), writes="parquet"),
