@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["click_through_rates", "coec", "labels"]
 
-Kind: TypeAlias = Literal["clicked", "satisfied", "graded", "dwell", "last", "skip_above"]
+Kind: TypeAlias = Literal["clicked", "satisfied", "graded", "skip_above"]
 
 #: Labels that fit in an Int8.
 _INT8 = range(-128, 128)
@@ -41,7 +40,7 @@ _SECONDS = 30
 _DIGITS = 9
 _COUNTS = ("impressions", "clicks")
 _END, _RATE, _ROW = (OWN + name for name in ("end", "rate", "row"))
-_DOC, _PLACE, _CLICK, _TIME = (pl.col(OWN + name) for name in ("doc", "place", "click", "time"))
+_DOC, _PLACE, _CLICK = (pl.col(OWN + name) for name in ("doc", "place", "click"))
 _REMEDY = "; name all columns that identify a ranking with query=[...]"
 
 
@@ -53,7 +52,6 @@ def labels(
     grades: Mapping[Any, float] | None = None,
     event: str | None = None,
     seconds: float | None = None,
-    time: str | None = None,
     click: str = "click",
     dwell: str = "dwell",
     position: str = "position",
@@ -73,9 +71,6 @@ def labels(
     [0, 1, 0, None]
     >>> pr.clicks.labels(log, "skip_above")["label"].to_list()
     [0, 1, None, None]
-    >>> grades = {1: 0, 2: 10, 3: 120}
-    >>> pr.clicks.labels(log, "dwell", grades=grades)["label"].to_list()
-    [0, 2, 0, None]
     >>> events = pl.DataFrame({
     ...     "doc": ["a", "b", "b"], "action": ["view", "view", "buy"],
     ... })
@@ -102,40 +97,33 @@ def labels(
         - "clicked": 1 for clicked documents, otherwise 0;
         - "satisfied": 1 if the user stayed on the document for at least `seconds`, otherwise 0;
         - "graded": the highest grade of the events on the document, given `grades`;
-        - "dwell": the grade of the dwell time, given `grades`;
-        - "last": 1 for the document of the last click of a ranking, 0 for the others;
         - "skip_above": 1 for clicked documents, 0 for those skipped above the lowest click, and
           null for those below it, which the user may not have seen.
     grades
         For "graded": mapping from each event to its grade, such as
         `{"view": 0, "click": 1, "cart": 2, "purchase": 4}`. Without `event`, the events are Boolean
-        or count columns. For "dwell": mapping from each grade to the shortest dwell time in
-        seconds. With `{1: 0, 2: 10, 3: 30}`, any click has grade 1 or more.
+        or count columns.
     event
         For "graded": column with the name of the event, in a table with one row per event. Events
         that `grades` does not have get no label.
     seconds
         For "satisfied": shortest dwell time of a satisfied user (default: 30).
-    time
-        For "last": column with the time of the click, a number or a temporal type. Of several
-        clicks at the same time, the lowest in the ranking is the last. Default: the lowest click
-        is the last one, as if users clicked from the top down.
     click
-        Column of clicks. Used by "clicked", "last" and "skip_above".
+        Column of clicks. Used by "clicked" and "skip_above".
     dwell
-        For "satisfied" and "dwell": numeric column of the seconds that the user spent on the
+        For "satisfied": numeric column of the seconds that the user spent on the
         document; null or NaN without a click. Convert a Duration with
         `.dt.total_seconds(fractional=True)`.
     position
-        Column of the position, 1 first. Default: "position" if the table has it; "last" and
-        "skip_above" need it.
+        Column of the position, 1 first. Default: "position" if the table has it; "skip_above"
+        needs it.
     query
-        Column or columns that identify the query. Used by "last" and "skip_above". It must identify
-        each ranking that a user saw, such as `query=["query", "session"]`.
+        Column or columns that identify the query. Used by "skip_above". It must identify each
+        ranking that a user saw, such as `query=["query", "session"]`.
     doc
-        Column of the document. Used by "last" and "skip_above".
+        Column of the document. Used by "skip_above".
     by
-        Columns to group by. Used by "last" and "skip_above".
+        Columns to group by. Used by "skip_above".
 
     Returns
     -------
@@ -148,13 +136,12 @@ def labels(
     Raises
     ------
     ArgumentError
-        If a parameter does not belong to `kind`, `grades` is empty, or a higher grade of "dwell"
-        does not need a longer time.
+        If a parameter does not belong to `kind`, or `grades` is empty.
     SchemaError
         If a column is missing or has the wrong type, or the log already has a column "label".
     DataError
-        If clicks, dwell times or events are negative; for "last" and "skip_above", if a ranking has
-        duplicate documents or positions. Raised when the result is collected.
+        If clicks, dwell times or events are negative; for "skip_above", if a ranking has duplicate
+        documents or positions. Raised when the result is collected.
 
     Notes
     -----
@@ -191,34 +178,17 @@ def _clicked(log: pl.LazyFrame, click: str, position: str) -> pl.LazyFrame:
 
 def _satisfied(log: pl.LazyFrame, dwell: str, seconds: float | None, position: str) -> pl.LazyFrame:
     lowest = _SECONDS if seconds is None else seconds
-    _at_least_zero("seconds", lowest)
+    if number("seconds", lowest, "of seconds") < 0:
+        raise ArgumentError(f"must be 0 or more seconds; found {lowest!r}", "seconds")
     Columns.find(schema_of(log), {"dwell": dwell})
     satisfied = _numbers(dwell, negative("dwell", dwell)) >= lowest
     return _labeled(log, satisfied.fill_null(value=False), position)
 
 
-def _of_dwell(
-    log: pl.LazyFrame, grades: Mapping[float, float], dwell: str, position: str
-) -> pl.LazyFrame:
-    steps = _sorted_grades(grades, are_keys=True)
-    for grade, seconds in grades.items():
-        _at_least_zero(f"grades[{grade!r}]", seconds)
-    for low, high in pairwise(steps):
-        if not grades[low] < grades[high]:
-            raise ArgumentError(
-                f"in `grades`, a higher grade must need more seconds; found {grades[high]!r} for "
-                f"grade {high!r} and {grades[low]!r} for grade {low!r}"
-            )
-    Columns.find(schema_of(log), {"dwell": dwell})
-    stayed = _numbers(dwell, negative("dwell", dwell))
-    label = _highest((grade, stayed >= grades[grade]) for grade in steps).fill_null(0)
-    return _labeled(log, label, position, steps)
-
-
 def _of_events(
     log: pl.LazyFrame, grades: Mapping[Any, float], event: str | None, position: str
 ) -> pl.LazyFrame:
-    steps, schema = _sorted_grades(grades, are_keys=False), schema_of(log)
+    steps, schema = _sorted_grades(grades), schema_of(log)
     names = pl.Series([*grades]).dtype
     Columns.find(schema, {"grades": [*grades]} if event is None else {"event": event})
     if event is not None and common_type(names, schema[event]) is None:
@@ -238,66 +208,33 @@ def _of_events(
     return _labeled(log, label if steps[0] <= 0 else label.fill_null(0), position, steps)
 
 
-def _last(
-    log: pl.LazyFrame,
-    time: str | None,
-    click: str,
-    position: str,
-    query: Names,
-    doc: str,
-    by: Names | None,
-) -> pl.LazyFrame:
-    columns = _columns(log, query, doc, click, position, by)
-    is_last = pl.col(position).eq_missing(pl.col(_END))
-    return _labeled(_with_end(log, columns, time), is_last, position).drop(_END)
-
-
 def _skip_above(
     log: pl.LazyFrame, click: str, position: str, query: Names, doc: str, by: Names | None
 ) -> pl.LazyFrame:
     columns = _columns(log, query, doc, click, position, by)
-    seen = pl.when(pl.col(position) <= pl.col(_END))
-    label = seen.then(_is_click(click).fill_null(value=False))
-    return _labeled(_with_end(log, columns), label, position).drop(_END)
-
-
-def _with_end(log: pl.LazyFrame, columns: Columns, time: str | None = None) -> pl.LazyFrame:
-    """Return the log, in the same order, with the lowest position of a click in each ranking.
-
-    With the column `time`, it is the lowest position of the latest clicks.
-    """
-    schema = schema_of(log)
-    moment = columns.score if time is None else time
-    Columns.find(schema, {"time": moment})
-    dtype = schema[moment]
-    if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
-        raise SchemaError(
-            f"column {moment!r} (`time`) must be numeric or temporal; found {dtype}; parse it "
-            f"first, e.g. with pl.col({moment!r}).str.to_datetime()"
-        )
     place = pl.col(columns.score)
     rows = {
         OWN + "doc": pl.col(str(columns.doc)),
         OWN + "place": place,
         OWN + "click": _is_click(columns.label).fill_null(value=False) & place.is_not_null(),
-        OWN + "time": pl.col(moment),
     }
-    latest = _CLICK & (_TIME.filter(_CLICK).max() == _TIME)
     places, docs = (each.filter(_PLACE.is_not_null()) for each in (_PLACE, _DOC))
     duplicates = {
         f"duplicate positions in a ranking{_REMEDY}": places.n_unique() < places.len(),
         f"duplicate documents in a ranking{_REMEDY}, or drop one": docs.n_unique() < docs.len(),
     }
     checks = [*_checks(columns), *checks_of("ranking", duplicates)]
-    values = [_PLACE.filter(latest).max().alias(_END)]
-    rankings, keys = per_ranking(log, columns, rows, values, checks)
+    end = _PLACE.filter(_CLICK).max().alias(_END)
+    rankings, keys = per_ranking(log, columns, rows, [end], checks)
     ends = rankings.select(*keys.named, _END)
-    return log.join(ends, on=[*keys.names], how="left", maintain_order="left")
+    seen = log.join(ends, on=[*keys.names], how="left", maintain_order="left")
+    label = _is_click(click).fill_null(value=False)
+    label = pl.when(pl.col(position) <= pl.col(_END)).then(label)
+    return _labeled(seen, label, position).drop(_END)
 
 
 _KINDS: dict[str, Callable[..., pl.LazyFrame]] = {
-    "clicked": _clicked, "satisfied": _satisfied, "graded": _of_events, "dwell": _of_dwell,
-    "last": _last, "skip_above": _skip_above,
+    "clicked": _clicked, "satisfied": _satisfied, "graded": _of_events, "skip_above": _skip_above,
 }  # fmt: skip
 
 
@@ -340,19 +277,14 @@ def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
     return label
 
 
-def _sorted_grades(grades: Any, *, are_keys: bool) -> list[float]:
+def _sorted_grades(grades: Any) -> list[float]:
     """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
     if not isinstance(grades, Mapping):
         raise ArgumentError(f"must be a mapping, such as a dict; found {grades!r}", "grades")
-    numbers = [*grades] if are_keys else [*grades.values()]
+    numbers = [*grades.values()]
     if not numbers or not all(map(is_number, numbers)):
         raise ArgumentError(f"must have at least one grade, all numbers; found {numbers}", "grades")
     return sorted(numbers)
-
-
-def _at_least_zero(parameter: str, value: float) -> None:
-    if number(parameter, value, "of seconds") < 0:
-        raise ArgumentError(f"must be 0 or more seconds; found {value!r}", parameter)
 
 
 @framed

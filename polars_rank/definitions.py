@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from inspect import Parameter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -203,106 +205,16 @@ def one_metric(metric: str | pl.Expr, name: str = "polars_rank") -> Metric:
     return parsed
 
 
+_WORDS = json.loads(Path(__file__).with_name("choices.json").read_text("utf-8"))
+_VALUES = {"None": None, "False": False, "True": True}
 #: Values of choices in words. Other values are shown as written. Choices that the library does not
 #: have are at the end of their list.
 TEXTS: dict[str, dict[Any, str]] = {
-    "ties": {
-        None: "by document id, descending; without ids, lowest label first",
-        "doc": "by document id, descending",
-        "doc_ascending": "by document id, ascending",
-        "best": "highest label first",
-        "worst": "lowest label first",
-        "input": "in the order of the rows",
-        "expected": "exact mean over all orders",
-        "reversed": "in the reverse of the order of the rows",
-    },
-    "query_set": {
-        "all": "all",
-        "judged": "with at least one judged document, retrieved or not",
-        "retrieved": "with at least one retrieved document",
-        "both": "with at least one judged and at least one retrieved document",
-    },
-    "unjudged": {
-        "nonrelevant": "not relevant, without gain; they keep their rank",
-        "removed": "removed before documents are ranked",
-    },
-    "duplicates": {
-        "error": "an error",
-        "max": "the row with the highest score is kept",
-        "first": "the first row is kept",
-        "credited": "each copy counts again",
-        "uncredited": "copies keep their rank and are not relevant",
-        "separate": "each copy counts as another document with the same label",
-    },
-    "undefined": {
-        "skip": "excluded from the mean",
-        "null": "makes the mean null",
-        "zero": "counts as 0",
-        "one": "counts as 1",
-        "empty": "counts as 1 if nothing was retrieved either, otherwise as 0",
-    },
-    "aggregate": {
-        "mean": "mean over queries",
-        "sum": "sum over queries",
-        "geometric": "geometric mean over queries",
-    },
-    "gain": {
-        "linear": "the label",
-        "exp2": "2^label - 1",
-        "binary": "1 for labels of 1 or more, otherwise 0",
-        "positive": "1 for labels above 0, otherwise 0",
-    },
-    "discount": {
-        "log2": "1 / log2(rank + 1)",
-        "log": "1 / ln(rank + 1)",
-        "jarvelin": "1 / log2(rank), and 1 at rank 1",
-        "reciprocal": "1 / rank",
-        "log2(rank + 2)": "1 / log2(rank + 2)",
-    },
-    "ideal": {
-        "judged": "of all judged documents, retrieved or not",
-        "all": "of all judged documents, retrieved or not, without the cutoff",
-        "retrieved": "of the retrieved documents only",
-        "full": "k documents with gain 1, even if fewer are judged",
-        "cut": "of the first k retrieved documents only",
-    },
-    "norm": {
-        "R": "number of relevant documents",
-        "min": "the smaller of k and the number of relevant documents",
-        "retrieved": "the smallest of k and the numbers of relevant and retrieved documents",
-        "hits": "number of relevant documents among the first k",
-        "full": "the value of documents that are each relevant to every subtopic",
-        "none": "none",
-        "ndeval": (
-            "the value of documents that are each relevant to every subtopic; none at cutoff 1"
-        ),
-        "k": "k",
-    },
-    "depth": {
-        None: "k",
-        "k": "k",
-        "retrieved": "the smaller of k and the number of retrieved documents",
-    },
-    "float32_scores": {False: "compared as 64-bit floats", True: "compared as 32-bit floats"},
-    "text_ids": {False: "compared by their type", True: "compared as text"},
-    "gain_from": {None: "any"},
-    "decimals": {None: "not rounded"},
-    "rounding": {
-        "up": "number of hits is recall x R + 0.9, truncated",
-        "nearest": "number of hits is recall x R, rounded",
-    },
+    choice: {_VALUES.get(value, value): text for value, text in texts.items()}
+    for choice, texts in _WORDS["values"].items()
 }
-
 #: Choices in words, where their names are not.
-TITLES = {
-    "ties": "tied scores", "rel": "relevant", "k": "cutoff", "unjudged": "unjudged documents",
-    "duplicates": "duplicate documents", "undefined": "undefined values", "query_set": "queries",
-    "float32_scores": "scores", "text_ids": "document ids", "decimals": "values of queries",
-    "gain_from": "lowest label with a gain", "irrelevant": "without relevant documents",
-    "short": "rankings shorter than k", "norm": "divisor", "depth": "divisor",
-    "ideal": "ideal ranking", "rounding": "recall level", "subtopics": "column of subtopics",
-    "grades": "column of grades of subtopics", "weights": "column of weights of subtopics",
-}  # fmt: skip
+TITLES: dict[str, str] = _WORDS["choices"]
 
 #: Values of choices that tools are known to have.
 ALTERNATIVES: dict[str, tuple[Any, ...]] = {

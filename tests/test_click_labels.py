@@ -14,7 +14,6 @@ from plans import holding_nodes
 from polars.testing import assert_frame_equal
 
 DWELL = [None, 0.0, 9.9, 10.0, 29.9, 30.0, 120.0, float("nan")]
-GRADES = {1: 0, 2: 10, 3: 30, 4: 120}
 
 
 def labels(columns: dict[str, list[object]], *args: Any, **options: Any) -> pl.LazyFrame:
@@ -34,10 +33,6 @@ LABELS: list[tuple[str, dict[str, Any], dict[str, list[object]], list[float | No
     ("satisfied", {"seconds": 10}, {"dwell": DWELL}, [0, 0, 0, 1, 1, 1, 1, 0]),
     ("satisfied", {"dwell": "stay"}, {"stay": [31, 29]}, [1, 0]),
     ("satisfied", {}, {"dwell": [40.0, None, None], "position": [1, 2, None]}, [1, 0, None]),
-    ("dwell", {"grades": GRADES}, {"dwell": DWELL}, [0, 1, 1, 2, 2, 3, 4, 0]),
-    ("dwell", {"grades": {2: 30, 1: 10}}, {"dwell": [9, 10, 30]}, [0, 1, 2]),
-    ("dwell", {"grades": {0.5: 5}}, {"dwell": [4.9, 5.0]}, [0.0, 0.5]),
-    ("dwell", {"grades": GRADES}, {"dwell": [40.0, None], "position": [None, 1]}, [None, 0]),
     ("graded", {"grades": GRADED}, EVENTS, [1, 2, 0, 4]),
     # No view, nothing else: not shown.
     ("graded", {"grades": {"view": 0, "click": 1}}, VIEWS, [0, 1, None, 1]),
@@ -67,37 +62,25 @@ def test_labels(engine: Any) -> None:
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_labels_of_rankings_against_plain_python(engine: Any) -> None:
     log = pr.datasets.search_log(60, 9, runs=3, seed=4).rename({"run": "session"}).collect()
-    log = log.drop("label").with_columns(time=pl.when("click").then(pl.col("doc") % 60))
-    log = log.sample(fraction=1, shuffle=True, seed=3)
-    ends, lows = {}, {}
+    log = log.drop("label").sample(fraction=1, shuffle=True, seed=3)
+    lows: dict[Any, int] = {}
     for row in log.filter("click").iter_rows(named=True):
-        ranking, place = (row["query"], row["session"]), row["position"]
-        lows[ranking] = max(place, lows.get(ranking, 0))
-        ends[ranking] = max((row["time"], place), ends.get(ranking, (-1, 0)))
-    tables = [
-        pr.clicks.labels(log.lazy(), kind, by="session", **options).collect(engine=engine)
-        for kind, options in (("skip_above", {}), ("last", {}), ("last", {"time": "time"}))
-    ]
-    for row, *found in zip(
-        log.iter_rows(named=True), *(each["label"] for each in tables), strict=True
-    ):
-        ranking, place = (row["query"], row["session"]), row["position"]
-        expected = [None] * 3
-        if place is not None:
-            lowest = lows.get(ranking, 0)
-            expected[0] = int(row["click"]) if place <= lowest else None
-            expected[1:] = int(place == lowest), int(place == ends.get(ranking, (0, 0))[1])
-        assert found == expected
-    assert tables[1]["label"].to_list() != tables[2]["label"].to_list()
-    for table in tables:
-        assert_frame_equal(table.drop("label"), log)  # in the same order
+        ranking = row["query"], row["session"]
+        lows[ranking] = max(row["position"], lows.get(ranking, 0))
+    table = pr.clicks.labels(log.lazy(), "skip_above", by="session").collect(engine=engine)
+    for row in table.iter_rows(named=True):
+        place, lowest = row["position"], lows.get((row["query"], row["session"]), 0)
+        is_seen = place is not None and place <= lowest
+        assert row["label"] == (int(row["click"]) if is_seen else None)
+    assert_frame_equal(table.drop("label"), log)  # in the same order
 
 
 def test_labels_of_sorted_rankings_are_found_in_flat_memory(tmp_path: Path) -> None:
     keys = ["session", "query"]
     log = pr.datasets.search_log(60, 9, runs=3, seed=4).rename({"run": "session"}).drop("label")
     log.sink_parquet(tmp_path / "log.parquet")
-    plan = pr.clicks.labels(pr.scan_log(tmp_path / "log.parquet", query=keys), "last", query=keys)
+    scan = pr.scan_log(tmp_path / "log.parquet", query=keys)
+    plan = pr.clicks.labels(scan, "skip_above", query=keys)
     assert not {"group-by", "in-memory-map"} & holding_nodes(plan)
 
 
@@ -109,52 +92,46 @@ def test_duplicates_raise_errors() -> None:
     keys, again = ["query", "session"], log.with_columns(doc=1)
     unshown = again.with_columns(pl.when(pl.col("click") > 0).then("position"))
     message = r"duplicate positions in a ranking; name .* query=\[...\]; in the ranking .*: 1"
-    for kind in ("skip_above", "last"):
-        assert pr.clicks.labels(log, kind, query=keys)["label"].to_list() == [0, 1, 0, 1]
-        for engine in ("in-memory", "streaming"):
-            with pytest.raises(pr.errors.DataError, match=message):
-                pr.clicks.labels(log.lazy(), kind).collect(engine=engine)
-        with pytest.raises(pr.errors.DataError, match="duplicate documents in a ranking"):
-            pr.clicks.labels(again, kind, query=keys)
-        assert pr.clicks.labels(unshown, kind, query=keys)["label"].to_list() == [None, 1, None, 1]
+    skipped = partial(pr.clicks.labels, kind="skip_above")
+    assert skipped(log, query=keys)["label"].to_list() == [0, 1, 0, 1]
+    for engine in ("in-memory", "streaming"):
+        with pytest.raises(pr.errors.DataError, match=message):
+            skipped(log.lazy()).collect(engine=engine)
+    with pytest.raises(pr.errors.DataError, match="duplicate documents in a ranking"):
+        skipped(again, query=keys)
+    assert skipped(unshown, query=keys)["label"].to_list() == [None, 1, None, 1]
 
 
 FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
 ONE = {"click": [1], "dwell": [1], "query": [1], "doc": [1]}
-TIMES = {"query": [1, 1], "doc": [1, 2], "position": [1, 2], "click": [0, 1]}
-TEXT, OF_LISTS = {"time": ["12"] * 2}, {"time": [[1]] * 2}
+SHOWN = {"query": [1, 1], "doc": [1, 2], "position": [1, 2], "click": [0, 1]}
 
 
 def test_errors() -> None:
     argument, schema = pr.errors.ArgumentError, pr.errors.SchemaError
     for columns, kind, options, error, message in (
-        (ONE, "dwell", {"grades": {}}, argument, "must have at least one grade, all numbers"),
-        (ONE, "dwell", {"grades": {1: 10, 2: 10}}, argument, "grade must need more .*; found 10"),
-        (ONE, "dwell", {"grades": {1: -3}}, argument, r"`grades\[1\]` must be 0 or more seconds"),
+        (ONE, "graded", {"grades": {}}, argument, "must have at least one grade, all numbers"),
+        (ONE, "satisfied", {"seconds": -3}, argument, "`seconds` must be 0 or more seconds"),
         (ONE, "graded", {"grades": {"click": "1"}}, argument, "must have .* grade, all numbers"),
         (ONE, "graded", {"grades": ["click"]}, argument, "`grades` must be a mapping"),
-        (ONE, "dwell", {}, argument, "`grades` must be a mapping, such as a dict; found None"),
+        (ONE, "graded", {}, argument, "`grades` must be a mapping, such as a dict; found None"),
         (ONE, "shown", {}, argument, "`kind` must be one of 'clicked', 'satisfied'"),
         (ONE, "clicked", {"seconds": 3}, argument, "'clicked' have no parameter `seconds`"),
         (ONE, "satisfied", {"click": "it"}, argument, "'satisfied' have no parameter `click`"),
-        (ONE, "skip_above", {"time": "time"}, argument, "'skip_above' have no parameter `time`"),
-        (ONE, "dwell", {"grades": GRADES, "event": "it"}, argument, "have no parameter `event`"),
+        (ONE, "skip_above", {"event": "it"}, argument, "'skip_above' have no parameter `event`"),
         (ONE | {"label": [1]}, "clicked", {}, schema, "already has a column 'label'"),
-        (TIMES | TEXT, "last", {"time": "time"}, schema, "`time`.* must be numeric or temporal"),
-        (TIMES | OF_LISTS, "last", {"time": "time"}, schema, "`time`.* numeric or temporal"),
         ({"dwell": [FIVE]}, "satisfied", {}, schema, "found Duration.*; convert it to seconds"),
         ({"click": [date(2026, 1, 5)]}, "clicked", {}, schema, "replace it with a test such as"),
     ):
         with pytest.raises(error, match=message):
             labels(columns, kind, **options)  # before anything is collected
     with pytest.raises(pr.errors.DataError, match="column 'click' .* has negative values"):
-        pr.clicks.labels(pl.DataFrame(TIMES).with_columns(click=-1), "last")
+        pr.clicks.labels(pl.DataFrame(SHOWN).with_columns(click=-1), "skip_above")
 
 
 COLUMN_IT: list[tuple[Any, dict[str, Any], str]] = [
     ("clicked", {"click": "it"}, "click"),
     ("satisfied", {"dwell": "it"}, "dwell"),
-    ("dwell", {"grades": {1: 0}, "dwell": "it"}, "dwell"),
     ("graded", {"grades": {"it": 1}}, "grades"),
 ]
 

@@ -177,8 +177,8 @@ def test_clicks_that_are_not_counts() -> None:
         "query": 1, "doc": [1, 2], "position": [1, 2], "score": [2.0, 1.0], "click": [1.0, 0.3],
     })  # fmt: skip
     unseen = partial(pr.evaluate, metrics=pr.metrics.unseen_share(seen="click"))
-    last = partial(pr.clicks.labels, kind="last")
-    for function in (RATES, COEC, pr.clicks.labels, last, unseen):
+    skipped = partial(pr.clicks.labels, kind="skip_above")
+    for function in (RATES, COEC, pr.clicks.labels, skipped, unseen):
         for frame in (log, log.lazy()):
             with pytest.raises(pr.errors.DataError, match="'click' .* must be Boolean or a count"):
                 function(frame).lazy().collect()

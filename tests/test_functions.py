@@ -348,7 +348,6 @@ FORBIDDEN = {
 #: Parameters whose default differs from that of other functions, and why.
 OTHER_DEFAULTS: dict[str, str] = {
     "diagnostics.movers k": "None: without documents, one row per query",
-    "clicks.labels time": "None: the click at the last position is the last one",
     "from_lists query": "None: each row is a query",
     "gate metrics": "it has metrics of its own",
     **{

@@ -101,9 +101,6 @@ def test_files_with_warnings(tmp_path: Path) -> None:
             assert rows(scan_run(file)) == []
         with pytest.raises(DataError, match=f"{file} has no judgments"):
             scan_judgments(file)
-    file.write_text("1 Q0 a 1 2 k=1\n1 Q0 b 2 1 k=2\n2 Q0 a 1 1 k=1\n", "utf-8")
-    with pytest.warns(pr.errors.RankWarning, match="2 different tags.*the run is 'neural'"):
-        assert rows(scan_run(file).select("run").unique()) == [("neural",)]
 
 
 def test_malformed_lines(file: Path) -> None:

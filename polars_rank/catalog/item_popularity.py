@@ -18,7 +18,6 @@ from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.tables import framed, schema_of
 
 HeadOf: TypeAlias = Literal["interactions", "documents"]
-Crossing: TypeAlias = Literal["head", "tail"]
 
 _ADDED = (
     "users", "interactions", "share", "interaction_share", "popularity_rank", LONG_TAIL,
@@ -31,7 +30,6 @@ def popularity(
     *,
     head: float = 0.8,
     head_of: HeadOf = "interactions",
-    crossing: Crossing = "head",
     query: Names = "query",
     doc: str = "doc",
 ) -> Mergeable:
@@ -61,12 +59,11 @@ def popularity(
     frame
         The training log, one row per interaction of a user with a document.
     head
-        Share of the interactions, or of the documents, in the head, in (0, 1).
+        Share of the interactions, or of the documents, in the head, in (0, 1). The document at
+        which it is exceeded is in the head.
     head_of
         Unit of `head`. "interactions": the head is the most popular documents that together have
         this share of all interactions. "documents": the head is this share of all documents.
-    crossing
-        Whether the document at which the share is exceeded is in the "head" or in the "tail".
     query
         Column or columns that identify the query: here the user.
     doc
@@ -111,10 +108,9 @@ def popularity(
     """
     share("head", head)
     one_of("head_of", head_of, ("interactions", "documents"))
-    one_of("crossing", crossing, ("head", "tail"))
     free([doc], _ADDED, "doc")
     users = Columns.find(schema_of(frame), {"query": query, "doc": doc}).query
-    finish = partial(_finish, doc=doc, head=head, head_of=head_of, crossing=crossing)
+    finish = partial(_finish, doc=doc, head=head, head_of=head_of)
     return Mergeable(users, partial(_sums, query=users, doc=doc), partial(_merge, doc=doc), finish)
 
 
@@ -162,9 +158,7 @@ def _merge(parts: pl.LazyFrame, doc: str) -> pl.LazyFrame:
     return parts.group_by(doc).agg(pl.col("users", "interactions").sum())
 
 
-def _finish(
-    sums: pl.LazyFrame, doc: str, head: float, head_of: HeadOf, crossing: Crossing
-) -> pl.LazyFrame:
+def _finish(sums: pl.LazyFrame, doc: str, head: float, head_of: HeadOf) -> pl.LazyFrame:
     """Return the popularity of each document."""
     is_document = pl.col(doc).is_not_null()
     all_users = sums.filter(~is_document).select(share=pl.col("users").cast(pl.Float64))
@@ -175,7 +169,6 @@ def _finish(
         through, total, size = pl.int_range(1, pl.len() + 1), pl.len(), pl.lit(1)
     # Rounded, because 0.07 * 100 is a little more than 7.
     limit = (head * total).round(6)
-    tail = through - size >= limit if crossing == "head" else through > limit
     return (
         sums.filter(is_document)
         .join(all_users, how="cross")
@@ -187,6 +180,6 @@ def _finish(
             (pl.col("users") / pl.col("share")).alias("share"),
             (count / count.sum()).alias("interaction_share"),
             count.rank("dense", descending=True).cast(pl.UInt32).alias("popularity_rank"),
-            tail.alias(LONG_TAIL),
+            (through - size >= limit).alias(LONG_TAIL),
         )
     )

@@ -183,10 +183,6 @@ class Call:
         self._need_parquet({"layout", "memory"} & {*given}, "logs")
         return self._rankings()
 
-    def scan_as_is(self) -> pl.LazyFrame:
-        """Scan the log, with its rows in their original order."""
-        return self.scan() if "judgments" in self.given else self._rankings()
-
     def _rankings(self) -> pl.LazyFrame:
         kind = self._checked()
         is_log = "run_file" not in self.given
@@ -275,7 +271,8 @@ class Call:
             option = "LOG" if name == "logs" else f"--{name.replace('_', '-')}"
             misused(f"{option} cannot be used with --values, which has per-query values")
         kind = self.given.get("input_format")
-        table = self.scan_as_is() if is_log else self.table("values", kind)
+        log = self.scan if "judgments" in self.given else self._rankings
+        table = log() if is_log else self.table("values", kind)
         schema = schema_of(table)
         optional = (RUN,) if type(None) in get_args(known["run"][0]) else ()
         run = Columns.find(schema, {"run": self.run}, optional=optional).run

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from polars_rank.cli.options import of_function, own, texts
-from polars_rank.conventions import Definitions
 
 if TYPE_CHECKING:
     from polars_rank.stats.result_columns import ResultColumn
@@ -127,12 +126,6 @@ EVALUATION: Mapping[str, Command] = {
         writes="folder", without=("function",),
         own=(click.Argument(["target"], metavar="[FUNCTION]", required=False),
              "markdown", "junit"), runs="special:referee"),
-    "inspect": Command("evaluate", "log", ("log.parquet",),
-        about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
-        "to run next. The exit code is 2 if there are errors.",
-        without=("metrics", "weight", "conventions",
-                 *(name for name in Definitions.__annotations__ if name != "rel")),
-        runs="inspecting:inspect", folds=True),
 }
 STATISTICS: Mapping[str, Command] = {
     "summarize": Command("summarize", "values", ('log.parquet -m "ndcg@10 ap" --by country',),
@@ -184,7 +177,7 @@ FILES: Mapping[str, Command] = {
     "tune-fusion": Command("tune_fusion", "runs", (
         "log.parquet -m ndcg@10", "log.parquet -m rr --candidates borda --step 0.05",
     ), result="comparison:COMPARISON",
-        minor=("difference_low", "difference_high", "unjudged", "reversible", "by_fold")),
+        minor=("difference_low", "difference_high", "by_fold")),
     "join-spans": Command("join_spans", "runs", (
         "chunks.parquet --gold spans.parquet -o judged.parquet",
     ), writes="parquet"),

@@ -197,7 +197,7 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
         raise engine.unsupported()
     if not _has_rows(frame):
         raise ArgumentError(
-            f"must be a table; found {_type_name(frame)}; {_remedy(frame)}", parameter
+            f"must be a table; found {type(frame).__name__}; {_remedy(frame)}", parameter
         )
     # Tables that can be sliced, such as those of pandas and pyarrow, are in memory.
     if any(hasattr(frame, name) for name in ("iloc", "slice")):
@@ -276,15 +276,6 @@ def _remedy(value: object) -> str:
         "pass a Polars LazyFrame or DataFrame, or a table with an Arrow C stream, such as a "
         "pyarrow Table, a pandas DataFrame, or a DuckDB relation"
     )
-
-
-def _type_name(value: object) -> str:
-    """Return the name of a type with its library, such as "numpy.ndarray"; paths as they are."""
-    kind = type(value)
-    library = kind.__module__.partition(".")[0]
-    if isinstance(value, (str, PathLike)):
-        return repr(fspath(value))
-    return kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
 
 
 def _has_rows(frame: Any) -> bool:

@@ -21,19 +21,14 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Ties
     from polars_rank.fusion.methods import Fusion
 
-#: The fused score, and the highest and the lowest label of a document.
-FUSED, LABEL, LOWEST_LABEL = (
-    pl.col(OWN + name) for name in ("fused score", "label", "lowest label")
+#: The fused score, and the highest and the lowest label of a document; and the highest score of a
+#: run for a query.
+FUSED, LABEL, LOWEST_LABEL, HIGHEST = (
+    pl.col(OWN + name) for name in ("fused score", "label", "lowest label", "highest")
 )
-#: The highest score of a run for a query.
-HIGHEST = pl.col(OWN + "highest")
-
 _RANK, _SCORE, _POINTS, _WEIGHT, _SIZE, _CANDIDATES, _FUSED, _LABEL, _LOWEST_LABEL, _HIGHEST = (
     each.meta.output_name()
-    for each in (
-        *(RANK, SCORE, POINTS, WEIGHT, SIZE, CANDIDATES),
-        *(FUSED, LABEL, LOWEST_LABEL, HIGHEST),
-    )
+    for each in (RANK, SCORE, POINTS, WEIGHT, SIZE, CANDIDATES, FUSED, LABEL, LOWEST_LABEL, HIGHEST)
 )
 #: The score in the log, in its type, and the place of the row in the log.
 _ORIGINAL, _ROW = OWN + "original score", OWN + "row"

@@ -175,12 +175,7 @@ class CrossValidation:
         return values.join(self.clusters, on=self.keys, how="left", nulls_equal=True)
 
     def values(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
-        """Yield batches of per-query values of candidates."""
-        for documents in self.documents(numbers):
-            yield self.values_of(documents, CANDIDATE)
-
-    def documents(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
-        """Yield batches of the documents of fused rankings, with the numbers of candidates.
+        """Yield batches of per-query values of candidates, by their numbers.
 
         The number after that of the last candidate is that of the fusion without weights.
         """
@@ -198,13 +193,14 @@ class CrossValidation:
                     weights = pl.Series([of_run[run] for run in self.runs], dtype=pl.Float64)
                     weight = pl.lit(weights).gather(_RUN).alias(WEIGHT.meta.output_name())
                     plans.append(combination.scores(rows.lazy().with_columns(weight), _DOCUMENT))
-                yield pl.concat(
+                fused = pl.concat(
                     documents.select(
                         pl.lit(number, pl.UInt32).alias(CANDIDATE), pl.all(),
                         scores.to_series().alias(self.columns.score),
                     )
                     for number, scores in zip(batch, pl.collect_all(plans), strict=True)
                 )  # fmt: skip
+                yield self.values_of(fused, CANDIDATE)
 
     def _points(self, fusion: Fusion) -> tuple[Combination, pl.DataFrame, pl.DataFrame]:
         """Return the points that runs give to documents, and the documents, sorted by query.
@@ -325,13 +321,3 @@ class CrossValidation:
         corrected = base + mean + factor * (difference - mean)
         every = pl.when(is_tuned).then(corrected).otherwise(self.value)
         return values.with_columns(every.alias(output_name(self.metric)))
-
-    def documents_of_procedures(self) -> pl.DataFrame:
-        """Return the documents of all procedures; "tuned" has the candidate of all queries."""
-        numbers = {TUNED: self.best(), UNWEIGHTED: len(self.candidates)}
-        fused = [
-            documents.select(pl.lit(name).alias(PROCEDURE), pl.exclude(CANDIDATE))
-            for name, number in numbers.items()
-            for documents in self.documents([number])
-        ]
-        return pl.concat([*fused, self.single_runs().select(fused[0].columns)])

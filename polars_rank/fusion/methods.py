@@ -76,9 +76,7 @@ def _positive_mean(mean: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Formula:
 
 
 _INVERSE_SQUARE = 1 / RANK**2
-_BORDA = Formula(
-    points=CANDIDATES - RANK + 1, points_of_missing=(CANDIDATES - SIZE + 1) / 2
-)  # fmt: skip
+_BORDA = Formula(points=CANDIDATES - RANK + 1, points_of_missing=(CANDIDATES - SIZE + 1) / 2)
 FORMULAS: dict[str, Formula] = {
     "rrf": Formula(points=lambda fusion: 1 / (fusion.k + RANK)),
     "sum": Formula(),

@@ -11,7 +11,6 @@ import polars as pl
 
 from polars_rank._params import Names, free, integer, is_number, used_twice
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named, read_metrics
-from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError, short
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import framed, schema_of
@@ -24,7 +23,6 @@ from polars_rank.fusion.cross_validation import (
 )
 from polars_rank.fusion.fuse import columns_of_runs
 from polars_rank.fusion.methods import Fusion, read_fusion
-from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.comparison import compare
@@ -37,13 +35,11 @@ Candidates: TypeAlias = "str | Fusion | Sequence[str | Fusion]"
 
 #: The default step of the weights of a method.
 _STEP = 0.1
-_UNJUDGED = "unjudged"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
     "metric": pl.String(), PROCEDURE: pl.String(),
     **dict.fromkeys(("mean", "low", "high", *_DIFFERENCES), pl.Float64()),
-    "queries": pl.Int64(), _UNJUDGED: pl.Int64(), "reversible": pl.Boolean(),
-    "method": pl.String(), "by_fold": pl.List(pl.String),
+    "queries": pl.Int64(), "method": pl.String(), "by_fold": pl.List(pl.String),
 }  # fmt: skip
 _CURVE: dict[str, Any] = {
     "metric": pl.String(), CANDIDATE: pl.UInt32(),
@@ -160,11 +156,6 @@ def tune_fusion(
           single run, as in `compare`; null for that run. If all values are equal, the interval is
           null, and the p-value 1;
         - `queries`: number of queries with a value;
-        - `unjudged`: number of documents without a label up to the metric's cutoff, in all rankings
-          of the procedure; for "tuned", of the fusion by `method`;
-        - `reversible`: whether labels of unjudged documents might reverse the order of the
-          procedure and the best single run (for that run, of it and "tuned"), by the bounds of
-          `judgment_bounds`. Null if the metric has no bounds, or if unjudged documents are removed;
         - `method`: for "tuned", the candidate chosen on all queries, and for "unweighted" its
           method: `pr.fuse(log, method)`. Null for single runs;
         - `by_fold`: for "tuned", the candidate chosen for each fold.
@@ -342,35 +333,9 @@ def _procedures(group: CrossValidation) -> pl.DataFrame:
         },
         {name: _PROCEDURES[name] for name in (PROCEDURE, "method", "by_fold")},
     )
-    for table in (means, differences, _unjudged(group, best)):
+    for table in (means, differences):
         procedures = procedures.join(table, on=PROCEDURE, how="left", maintain_order="left")
     return procedures
-
-
-def _unjudged(group: CrossValidation, best: str) -> pl.DataFrame:
-    """Return the number of unjudged documents, and whether their labels may reverse an order."""
-    documents, conventions = group.documents_of_procedures(), group.conventions
-    at = cutoff(group.metric)
-    options: dict[str, Any] = {"by": PROCEDURE, **group.names}
-    is_top = pl.col("rank").is_not_null() if at is None else pl.col("rank") <= at
-    count = (pl.col(group.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
-    every = conventions.but(unjudged="nonrelevant")
-    counts = per_query(documents, count, **options, conventions=every)
-    counts = counts.group_by(PROCEDURE).agg(pl.col(_UNJUDGED).sum())
-    bounds = None
-    if conventions.unjudged != "removed":
-        bounds = known_bounds(documents.lazy(), group.metric, **options, conventions=conventions)
-    if bounds is None:
-        return counts.with_columns(reversible=pl.lit(None, dtype=pl.Boolean))
-    limits = {name: ends for name, *ends in bounds.select(PROCEDURE, "low", "high").iter_rows()}
-    reversible = {}
-    for name, (low, high) in limits.items():
-        other_low, other_high = limits[TUNED if name == best else best]
-        if None not in (low, high, other_low, other_high):
-            has_unjudged = low < high or other_low < other_high
-            reversible[name] = has_unjudged and low <= other_high and other_low <= high
-    flag = pl.col(PROCEDURE).replace_strict(reversible, default=None, return_dtype=pl.Boolean)
-    return counts.with_columns(reversible=flag)
 
 
 def _curve(group: CrossValidation) -> pl.DataFrame:

@@ -30,8 +30,6 @@ VALUE: dict[Kind, str] = {"judgments": "label", "run": "score"}
 LISTS: dict[Kind, str] = {"judgments": "relevant", "run": "results"}
 #: What stands before a role in `fields` if it is meant for one of two files.
 _PREFIX: dict[Kind, str] = {"judgments": "judgments.", "run": "results."}
-#: The names of columns of text files without a header: "column 1" and so on.
-UNNAMED = "column "
 #: The value of a field that a record does not have.
 MISSING = ...
 #: Fields of an element of a list that hold the document.
@@ -280,6 +278,15 @@ def _types(values: Sequence[Any]) -> frozenset[str]:
     return frozenset(types)
 
 
+def _are_numbers(lists: Sequence[Any], documents: Sequence[Any]) -> bool:
+    """Return whether lists have a number for each document in the lists of documents."""
+    pairs = [(each, of) for each, of in zip(lists, documents, strict=True) if of]
+    return bool(pairs) and all(
+        isinstance(each, list) and len(each) == len(of) and _types(each) <= {"whole", "number"}
+        for each, of in pairs
+    )
+
+
 _TYPES: dict[type, str] = {bool: "flag", float: "number", dict: "object", list: "list"}
 
 
@@ -394,21 +401,26 @@ class Fields:
         self._take("query", fits)
 
     def _check_beside(self) -> None:
-        """Find labels or scores in a list of their own, and refuse a document beside a list."""
-        role, documents = VALUE[self.kind], LISTS[self.kind]
+        """Refuse labels or scores in a list of their own, and a document beside a list."""
+        role, documents = VALUE[self.kind], str(self.documents)
+        is_open = role not in self.roles and self.given.get(role, "") is not None
         for name in self.names():
-            is_named = name == self.given.get(role)
-            known = self._place(name.removesuffix("s"), role) == 0 and role not in self.given
-            is_values = self.fields[name].types == {"list"} and (is_named or known)
-            if is_values and name != self.documents:
-                self.roles.setdefault(role, name)
-            elif is_values and role not in self.roles and self.names(inside=True):
+            values, is_known = self.fields[name], self._place(name.removesuffix("s"), role) == 0
+            is_known = name == self.given[role] if role in self.given else is_known
+            if is_open and values.types == {"list"} and name != documents:
+                if is_known or _are_numbers(values.values, self.fields[documents].values):
+                    self.fail(
+                        f"{name!r} has numbers for the documents in {documents!r}; write each "
+                        f"{role} beside its document, as in ['d1', 2]; if there is no {role}, "
+                        f"write {self.line(role, None)}"
+                    )
+            elif is_open and values.types == {"list"} and is_known and self.names(inside=True):
                 self.fail(
                     f"the documents in {name!r} have no {role}; if they need none, write "
                     f"{self.line(role, None)}"
                 )
-            if self._place(name, "doc") == 0 and not {documents, "doc"} & self.given.keys():
-                self._take(documents, [str(self.documents), name])
+            if self._place(name, "doc") == 0 and not {LISTS[self.kind], "doc"} & self.given.keys():
+                self._take(LISTS[self.kind], [documents, name])
 
     def _require(self, name: str, role: str) -> None:
         """Raise an error for the first value of a field that cannot have a role."""
@@ -439,15 +451,11 @@ class Fields:
         for name in (each for each in names if each not in used):
             is_number = self.fields[name].types & (_NUMBER - {"column"})
             if is_number and not re.fullmatch(_NEUTRAL, plain(self.last(name))):
-                self.fail_unknown(self.last(name))
-
-    def fail_unknown(self, name: str) -> NoReturn:
-        """Raise the error for a field that may be the label or the score."""
-        role = VALUE[self.kind]
-        self.fail(
-            f"the field {name!r} is not known; if it is {ROLES[self.kind][role].meaning}, write "
-            f"{self.line(role, name)}; if there is no {role}, write {self.line(role, None)}"
-        )
+                last, about = self.last(name), ROLES[self.kind][role].meaning
+                self.fail(
+                    f"the field {last!r} is not known; if it is {about}, write "
+                    f"{self.line(role, last)}; if there is no {role}, write {self.line(role, None)}"
+                )
 
     def _fail_missing(self, *roles: str, inside: bool = False) -> NoReturn:
         """Raise the error for a role without a field, or for two of which one is needed."""

@@ -29,7 +29,6 @@ from polars_rank.frames.stores import store_error
 from polars_rank.io import trec_lines
 from polars_rank.io.fields import (
     NO_FIELDS,
-    UNNAMED,
     FieldNames,
     Kind,
     check_found,
@@ -130,8 +129,8 @@ _FORMATS: dict[Format, _Format] = {
         lambda start: start.line.startswith(("{", "[")),
     ),
     "svmlight": _Format(
-        "SVMlight with qid, or with a file NAME.query",
-        lambda start: start.kind == "judgments" and trec_lines.is_svmlight(start.line, start.file),
+        "SVMlight with qid",
+        lambda start: start.kind == "judgments" and bool(trec_lines.SVMLIGHT.match(start.line)),
     ),
     "trec": _Format(
         "TREC or MS MARCO: fields separated by spaces or tabs",
@@ -252,12 +251,10 @@ def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, A
         else trec_lines.read_qrels(file, layout, **options)
     )
     value = next(role for role in ("label", "score", "rank") if role in layout)
-    roles = {role: f"{UNNAMED}{layout.index(role) + 1}" for role in ("query", "doc", value)}
-    named = {role for role, name in given.items() if name is None or name in roles.values()}
-    return found._replace(
-        roles=roles, found=frozenset(named), names=[*roles.values()],
-        is_empty=not lines and "://" not in file,
-    )  # fmt: skip
+    roles = {role: f"column {layout.index(role) + 1}" for role in ("query", "doc", value)}
+    named = frozenset(role for role, name in given.items() if name is None)
+    is_empty = not lines and "://" not in file
+    return found._replace(roles=roles, found=named, is_empty=is_empty)
 
 
 @public
@@ -315,8 +312,7 @@ def scan_run(
         latency and error. None means that there is no such field: ``{"score": None}`` ranks by the
         rank, or by the order of a list. By default, common names are known, and a field with
         another name that could have a role is an error.
-        Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
-        without a header are ``"column 1"`` and so on.
+        Fields of objects in a list may be named like ``"metadata.source"``.
 
     Returns
     -------
@@ -353,10 +349,8 @@ def scan_run(
     The query is identified by ``query_id``, otherwise by ``id``, otherwise by its text (``query``,
     ``question``). Judgments may have both. The text is not kept, because the judgments have it.
 
-    The name of the run is the tag of a TREC file. If a file has several tags and no document of a
-    query has two of them, they do not name runs: the run is then their first word, or the name of
-    the file with a `RankWarning`. Of several files, those that name no run, or that have the run
-    and a query of another file, are runs with the names of the files.
+    The name of the run is the tag of a TREC file. Of several files, those that name no run, or that
+    have the run and a query of another file, are runs with the names of the files.
 
     Three columns without a header are ``query doc rank`` if the ranks are whole numbers and include
     1 or 0 in each query. Null scores are of documents that were judged, not retrieved, unless the
@@ -390,7 +384,7 @@ def scan_judgments(
       OpenSearch, and requests to ``_rank_eval`` of Elasticsearch.
     - CSV and TSV with a header, Parquet, and Arrow: a document or a list of documents in each row.
       Examples are BEIR's ``qrels/test.tsv`` and exports of Quepid.
-    - SVMlight with ``qid``, or with LightGBM's file ``.query`` beside it.
+    - SVMlight with ``qid``.
     - A folder with the judgments of a BEIR or MTEB dataset: the split "test", or the only one.
 
     Examples
@@ -438,8 +432,7 @@ def scan_judgments(
         are query, doc, label, relevant (a list), start, end and category. None means that there is
         no such field: with ``{"label": None}``, each document is relevant. By default, common names
         are known, and a field with another name that could have a role is an error.
-        Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
-        without a header are ``"column 1"`` and so on.
+        Fields of objects in a list may be named like ``"metadata.source"``.
     diversity
         Whether TREC judgments are of diversity: the second field is then the subtopic, and becomes
         the column ``subtopic``. A document has one row for each subtopic it was judged for;

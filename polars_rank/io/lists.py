@@ -340,8 +340,7 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
         or a ``ranx.Run``. For several runs, a mapping of their names to such dictionaries or
         objects.
     judgments
-        Labels of the judged documents, ``{query: {doc: label}}``; or a ``ranx.Qrels``. A
-        ``ranx.Run`` and a ``ranx.Qrels`` may come in either order.
+        Labels of the judged documents, ``{query: {doc: label}}``; or a ``ranx.Qrels``.
 
     Returns
     -------
@@ -371,13 +370,8 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     Evaluate with ``conventions="ranx"``, or with ``conventions="trec_eval_9"`` for pytrec_eval,
     to get the values of these tools.
     """
-    kinds = type(rankings).__name__, type(judgments).__name__
-    if kinds[0] == "Qrels" or kinds[1] == "Run":
-        if kinds[0] == kinds[1]:
-            raise ArgumentError(
-                f"and `judgments` are both {kinds[0]}; pass one of each", "rankings"
-            )
-        rankings, judgments = judgments, rankings
+    if type(rankings).__name__ == "Qrels" or type(judgments).__name__ == "Run":
+        raise ArgumentError("comes first: pass a Run, then a Qrels", "rankings")
     if _holds_runs(judgments):
         raise ArgumentError(
             "holds several runs; pass the rankings first, and the judgments second", "judgments"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice
@@ -19,7 +18,6 @@ from polars_rank._params import OWN
 from polars_rank.checks import refuse
 from polars_rank.errors import DataError, RankError, hint, number_of, short
 from polars_rank.io.fields import MISSING, VALUE, Fields, FieldValues, is_list, listed, place, plain
-from polars_rank.io.spans import separate_spans
 from polars_rank.io.traces import flat, is_spans, retrievals
 
 if TYPE_CHECKING:
@@ -110,7 +108,6 @@ def read_table(
 
     `is_text` says whether the table is from a text file, where ids may be separated in a column.
     """
-    table = separate_spans(table) if kind == "run" else table
     schema = table.collect_schema()
     lists = [name for name in schema if is_list(name, kind, given)]
     texts = [name for name in lists if schema[name] == pl.String]
@@ -325,7 +322,7 @@ def _columns(found: Fields, *, inside: bool) -> dict[str, pl.Series]:
     columns = {}
     for name in found.names(inside=inside):
         role, field = roles.get(name, ""), found.fields[name]
-        if role in ("label", "score", "rank", "start", "end") and "list" not in field.types:
+        if role in ("label", "score", "rank", "start", "end"):
             columns[name] = _numbers(found.shown(role), field)
         elif role in ("query", "doc", "text", "run", "error"):
             columns[name] = _typed(field, pl.String())
@@ -389,8 +386,8 @@ def _with_documents(
 ) -> pl.DataFrame:
     """Return a row for each document in the lists of records, with its label or score."""
     record = pl.Series(_RECORD, in_list.get(_RECORD, []), dtype=pl.get_index_type())
-    columns = _columns(found, inside=True) | _lists_beside(found, record, places)
-    docs = pl.DataFrame([record, *(each.alias(name) for name, each in columns.items())])
+    columns = _columns(found, inside=True).items()
+    docs = pl.DataFrame([record, *(each.alias(name) for name, each in columns)])
     role = value_role(found, docs)
     name, doc = found.roles.get(role, ""), found.roles.get("doc", "")
     number = col(name) if name else pl.lit(None, pl.Float64)
@@ -418,39 +415,6 @@ def _with_documents(
         value = pl.when(known > 0).then(number).otherwise(-position)
     docs = docs.with_columns(value.alias(_NUMBER))
     return records.join(docs, on=_RECORD, how="left", maintain_order="left_right")
-
-
-def _lists_beside(found: Fields, record: pl.Series, places: Sequence[str]) -> dict[str, pl.Series]:
-    """Return labels or scores in a list of their own; raise an error if an unknown list has some.
-
-    Such a list has as many numbers as there are documents.
-    """
-    role, counts = VALUE[found.kind], Counter(record)
-    lists = {
-        name: found.fields[name].values for name in found.names()
-        if found.fields[name].types == {"list"} and name != found.documents
-    }  # fmt: skip
-    name = found.roles.get(role, found.roles.get("rank", ""))
-    if name in lists:
-        numbers: list[Any] = []
-        for index, values in enumerate(lists[name]):
-            numbers += (beside := values if isinstance(values, list) else [])
-            if len(beside) != counts[index]:
-                raise DataError(
-                    f"{places[index]}: {name!r} has {len(beside)} values, and {found.documents!r} "
-                    f"has {counts[index]}"
-                )
-        at = [places[index] for index in record]
-        return {name: _numbers(name, FieldValues.of(numbers, at))}
-    unknown = [
-        each for each, values in lists.items() if all(
-            isinstance(values[index], list) and len(values[index]) == count
-            and all(map(_is_number, values[index])) for index, count in counts.items()
-        )
-    ]  # fmt: skip
-    if unknown and counts and not name and role not in found.given:
-        found.fail_unknown(min(unknown))
-    return {}
 
 
 def value_role(found: Fields, rows: pl.DataFrame | pl.LazyFrame) -> str:

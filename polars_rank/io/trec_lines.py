@@ -13,12 +13,12 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN
-from polars_rank.errors import DataError, RankError
-from polars_rank.io.fields import NO_FIELDS, UNNAMED, Kind, is_number
+from polars_rank.errors import DataError
+from polars_rank.io.fields import NO_FIELDS, Kind, is_number
 from polars_rank.io.files import origin
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.records import ReadFile
-from polars_rank.io.text_files import LINE, NUMBER, PATH, numbered_lines, scan_lines
+from polars_rank.io.text_files import LINE, NUMBER, PATH, scan_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,48 +37,32 @@ LAYOUTS: dict[Kind, tuple[tuple[str, ...], ...]] = {
     "judgments": (("query", "subtopic", "doc", "label"), ("query", "doc", "label")),
 }
 _NUMBERS = ("rank", "score", "label")
-_SVMLIGHT = re.compile(r"[-+.\deE]+\s+(qid:\S+|\d+:\S+)")
+#: The label and the query, with which a line of SVMlight begins.
+SVMLIGHT = re.compile(r"[-+.\deE]+\s+qid:\S+")
 
 
 def layout_of(line: str, kind: Kind, given: FieldNames = NO_FIELDS) -> tuple[str, ...] | None:
     """Return the roles of the fields of a line, or None if it is not of this kind.
 
-    Fields that the user names as "column 1", "column 2", ... have the role that the user gives.
+    Fields that the user leaves out have no role.
     """
     fields = line.split()
-    found = None
     for layout in LAYOUTS[kind]:
         fits = len(fields) == len(layout) or (layout[-1] == "run" and len(fields) > len(layout))
         numbers = (fields[layout.index(name)] for name in _NUMBERS if fits and name in layout)
         if fits and all(map(is_number, numbers)):
-            found = layout
-            break
-    if not given:
-        return found
-    names = [*(found or [""] * len(fields))]
-    places = {role: int(name[len(UNNAMED):]) - 1 for role, name in given.items()
-              if name is not None and re.fullmatch(rf"{UNNAMED}\d+", name)}  # fmt: skip
-    names = ["" if name in places or given.get(name, name) is None else name for name in names]
-    for role, place in places.items():
-        if place >= len(names):
-            return None
-        names[place] = role
-    is_whole = {"query", "doc"} <= {*names} and bool({"label", "score", "rank"} & {*names})
-    return tuple(names) if is_whole else None
-
-
-def is_svmlight(line: str, file: str) -> bool:
-    """Return whether a line has a label, and a query or features, as in SVMlight."""
-    found = _SVMLIGHT.match(line)
-    return found is not None and (found[1].startswith("qid:") or _sizes_file(file) is not None)
+            names = ["" if given.get(name, name) is None else name for name in layout]
+            is_whole = {"query", "doc"} <= {*names} and bool({*_NUMBERS} & {*names})
+            return tuple(names) if is_whole else None
+    return None
 
 
 def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFile:
     """Return the retrieved documents in a TREC run; `lines` are the first ones."""
     value = "score" if "score" in layout else "rank"
     has_tag = layout[-1] == "run"
-    run = tag = _common_tag(file, layout) if has_tag else None
-    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), tag)
+    run = _common_tag(file, layout) if has_tag else None
+    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64(), run)
     number = col(value) if value == "score" else -col(value).cast(pl.Float64)
     warnings = []
     if value == "rank":
@@ -87,9 +71,6 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
         warnings.append(
             "the ranks contradict the scores in every query; documents rank by score, highest first"
         )
-    if has_tag and tag is None:
-        run, problem = _run_of_tags(file, layout)
-        warnings += [problem] if problem else []
     columns = ["query", "doc", number.alias("score")]
     if has_tag:
         columns.append(col("run") if run is None else pl.lit(run).alias("run"))
@@ -148,8 +129,7 @@ def _check_ranks(
     raise DataError(
         f"{name} has {len(layout)} columns without a header, and column {place} does not have the "
         f"ranks 1, 2, ...: query {query!r} has {', '.join(f'{each:g}' for each in numbers[:3])}. "
-        f"For scores, write fields={{'score': '{UNNAMED}{place}'}}, add a header, or write the "
-        f"six columns '{' '.join(LAYOUTS['run'][0])}'"
+        f"For scores, add a header, or write the six columns '{' '.join(LAYOUTS['run'][0])}'"
     )
 
 
@@ -159,32 +139,6 @@ def _contradict(layout: tuple[str, ...], lines: Sequence[str]) -> bool:
     several = [each for each in queries if each[0][0] < each[-1][0]]
     return bool(several) and all(
         any(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(each)) for each in several
-    )
-
-
-def _run_of_tags(file: str, layout: tuple[str, ...]) -> tuple[str | None, str]:
-    """Return the run of a file whose lines end differently, and a warning.
-
-    The run is None if tags are of several runs, because a document of a query has two of them. It
-    is the first word of the tags if that is the same in all lines, otherwise the name of the file.
-    """
-    if "://" in file:
-        return None, ""
-    try:
-        lines = _lines(file, layout, "score", pl.Float64()).select("query", "doc", "run")
-        rows = lines.collect(engine="streaming")
-    except RankError:  # the scan raises it, too
-        return None, ""
-    tags = rows["run"].unique().sort()
-    words = tags.str.extract(r"^(\S+)").unique()
-    if len(tags) < 2 or rows[["query", "doc"]].is_duplicated().any():
-        return None, ""
-    if len(words) == 1:
-        return str(words[0]), ""
-    name = stem(file)
-    return name, (
-        f"the lines have {len(tags):,} different tags, such as {tags[0]!r} and {tags[1]!r}, and no "
-        f"document of a query has two of them; the run is {name!r}, the name of the file"
     )
 
 
@@ -210,8 +164,7 @@ def read_qrels(
 def read_svmlight(file: str, given: FieldNames) -> ReadFile:
     """Return the labels of an SVMlight file; its comments may have ids of documents.
 
-    Without ids, the document is the number of the line. Without queries in its lines, a file
-    "NAME.query" has the number of documents of each query, as LightGBM reads it.
+    Without ids, the document is the number of the line.
     """
     without_ids = "doc" in given and given["doc"] is None
     line = col(LINE).str.strip_chars()
@@ -228,11 +181,7 @@ def read_svmlight(file: str, given: FieldNames) -> ReadFile:
             line.str.extract(r"^(\S+)").cast(pl.Float64, strict=False).alias("label"),
         )
     )  # fmt: skip
-    sizes = _sizes_file(file)
-    if sizes is None:
-        checked = rows.map_batches(_refuse_without_query, streamable=True)
-    else:
-        checked = rows.map_batches(partial(_with_queries, sizes=sizes))
+    checked = rows.map_batches(_refuse_without_query, streamable=True)
     ids = checked.group_by("query", "doc", maintain_order=True).agg(col(NUMBER).head(2), pl.len())
     repeated = ids.filter(col("len") > 1).head(1).collect(engine="streaming")
     if repeated.height:
@@ -252,11 +201,6 @@ def read_svmlight(file: str, given: FieldNames) -> ReadFile:
     return ReadFile(origin(file), "judgments", table, roles, found)
 
 
-def _sizes_file(file: str) -> str | None:
-    path = f"{file}.query"
-    return path if "://" not in file and Path(path).is_file() else None
-
-
 def _refuse_without_query(rows: pl.DataFrame) -> pl.DataFrame:
     invalid = rows.filter(col("query").is_null() | ~col("label").is_finite().fill_null(value=False))
     if not invalid.is_empty():
@@ -266,18 +210,6 @@ def _refuse_without_query(rows: pl.DataFrame) -> pl.DataFrame:
             f"'2 qid:7'; found {row[LINE][:200]!r}"
         )
     return rows
-
-
-def _with_queries(rows: pl.DataFrame, sizes: str) -> pl.DataFrame:
-    """Return the rows with the number of their query, from a file of the numbers of rows."""
-    counts = [int(text) for _, line in numbered_lines(sizes) if (text := line.strip()).isdecimal()]
-    if sum(counts) != rows.height:
-        raise DataError(
-            f"{sizes} has {sum(counts):,} documents in {len(counts):,} queries, but the file of "
-            f"labels has {rows.height:,} lines"
-        )
-    queries = [str(query) for query, count in enumerate(counts, 1) for _ in range(count)]
-    return _refuse_without_query(rows.with_columns(pl.Series("query", queries, pl.String)))
 
 
 def _lines(

@@ -16,6 +16,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.conventions import POLARS_RANK, preset_of
+from polars_rank.definitions import TEXTS
 from polars_rank.errors import number_of
 from polars_rank.explanation import explain
 from polars_rank.frames.tables import collected
@@ -50,12 +51,6 @@ _PACKAGES = ("polars_rank", "polars", "altair", "scipy")
 
 #: Share of the first documents that must be judged for a headline.
 _FEWEST = 0.5
-_TIES = {
-    "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
-    "best": "the higher label first", "worst": "the lower label first",
-    "input": "in the order of the rows", "expected": "in all possible orders (mean)",
-}  # fmt: skip
-
 #: The number of the compared runs that have a query.
 _RUNS = OWN + "runs"
 #: Kinds of choices in sentences.
@@ -274,7 +269,7 @@ def _cautions(evidence: Evidence, question: Question) -> Iterator[str]:
         yield (
             f"{percent(tied)} of the rankings have tied scores"
             f"{' in the run with the most ties' if contents.height > 1 else ''}; tied "
-            f"documents were ordered {_TIES[rule]}."
+            f"documents: {TEXTS['ties'][rule]}."
         )
     if duplicates := sum(contents.get_column("repeated")) if "repeated" in contents.columns else 0:
         is_first = conventions.of(question.first).duplicates == "first"

@@ -56,11 +56,7 @@ def test_the_head_and_the_tail() -> None:
     for options, tail in (
         ({"head": 2 / 3}, ["a"]),  # c and b have exactly this share
         ({"head": 0.6}, ["a"]),
-        ({"head": 0.6, "crossing": "tail"}, ["b", "a"]),
-        ({"head": 2 / 3, "crossing": "tail"}, ["a"]),
         ({"head": 0.3, "head_of": "documents"}, ["b", "a"]),
-        ({"head": 0.3, "head_of": "documents", "crossing": "tail"}, ["c", "b", "a"]),
-        ({"head": 1 / 3, "head_of": "documents", "crossing": "tail"}, ["b", "a"]),
     ):
         actual = pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
         assert actual.filter("long_tail")["item"].to_list() == tail, options

@@ -85,7 +85,7 @@ def test_the_help_of_a_command(name: str) -> None:
     assert [each for each in listed if each in first][: len(first)] == first
     # The options are the parameters of the function, if the command does nothing else.
     row = COMMANDS[name]
-    if name not in ("inspect", "convert", "demo", "init", "metrics"):
+    if name not in ("convert", "demo", "init", "metrics"):
         known = [*options.parameters_of(row.function)][bool(row.reads) :]
         if row.reads == "values":
             known += [each for each in [*options.parameters_of("per_query")][1:] if each != "keep"]

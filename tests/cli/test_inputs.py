@@ -96,8 +96,6 @@ def test_formats() -> None:
 
     others = [("jsonl", NDJSON), ("feather", FORMATS["arrow"]), ("ipc", FORMATS["arrow"])]
     check_each(check, [*FORMATS.items(), *others])
-    code, out, _ = run("inspect", "-", "--format", "csv", stdin=FORMATS["csv.gz"])
-    assert (code, "size,rows,5" in out) == (0, True)
     write(log__txt=CSV, one="query\n1\n")  # a header of one column has no separator
     assert rr("log.txt --input-format csv") == RR
     refused("evaluate one -m rr", "--input-format")
@@ -341,7 +339,6 @@ def test_results_and_judgments_in_any_format() -> None:
     files = "--judgments golden.jsonl --run-file results.json"
     assert rr(files) == 0.25
     assert lines(f"evaluate {files} -m rr --by category") == ["x,1,0.5", "y,1,0.0"]
-    assert files in run("inspect", *files.split())[1]
     refused(f"evaluate results.json {files} -m rr", "give one of the two")
     refused("evaluate --run-file results.json -m rr", "has no judgments; add --judgments")
     message = "column 'doc' (`--doc`) not found; available: 'id', 'query', "
@@ -364,7 +361,7 @@ def test_ids_that_never_match() -> None:
 
     check_each(check, [
         ("evaluate -m rr", "q1 0 10 1\n", of_queries),
-        ("evaluate -m rr",), ("inspect",), ("per-query -m rr",), ("compare -m rr --baseline a",),
+        ("evaluate -m rr",), ("per-query -m rr",), ("compare -m rr --baseline a",),
         ("explain rr --versus ranx",), ("convert -o out.parquet",), ("check --rule rr>=0",),
     ])  # fmt: skip
     # Ids that occur are a warning.
@@ -392,8 +389,6 @@ def test_fields_name_what_judgments_and_results_have() -> None:
         f"convert {read} {fields} -o a.parquet",
     ):
         assert run(*line.split())[2].splitlines()[:2] == found
-    _, out, _ = run(*f"inspect {read} {fields} --format json".split())
-    assert [row["value"] for row in json.loads(out) if row["part"] == "files"] == found
     assert found[1] in run(*f"gate judgments.csv results.jsonl {fields}".split())[1]
     # Options of columns name fields, of the file that has them.
     read += " --fields results=found"

@@ -158,7 +158,7 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
 
 #: Commands whose results are tested in other files.
 ELSEWHERE = {
-    *("explain", "metrics", "inspect", "convert", "report", "demo", "gate", "init", "referee"),
+    *("explain", "metrics", "convert", "report", "demo", "gate", "init", "referee"),
 }
 
 

@@ -4,7 +4,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-# The report and `polars-rank inspect` show these counts.
+# The report shows these counts.
 from polars_rank.diagnostics.log_facts import log_counts
 from polars_rank.evaluation.log import Log
 

@@ -206,9 +206,8 @@ def test_what_is_no_table() -> None:
         pd.Series([1]), pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), [1], None,
         pd.Index([1]), 3.5,
     ):  # fmt: skip
-        kind = type(table)
-        whose = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
-        said = f"^`frame` must be a table; found {whose}{kind.__name__}; pass a Polars LazyFrame"
+        kind = type(table).__name__
+        said = f"^`frame` must be a table; found {kind}; pass a Polars LazyFrame"
         with pytest.raises(pr.errors.ArgumentError, match=said):
             pr.evaluate(table, "rr")
 

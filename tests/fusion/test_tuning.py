@@ -221,7 +221,6 @@ def test_a_run_without_judged_documents() -> None:
         table = pr.tune_fusion(pl.concat([frame, unjudged]), "ndcg@3", step=1)
     assert row(table, "d")["mean"] == 0
     assert row(table, "d")["queries"] == row(table)["queries"] == 30
-    assert row(table, "d")["unjudged"] == unjudged.group_by("query").len()["len"].clip(0, 3).sum()
 
 
 def test_procedures_equal_the_functions_for_one_step() -> None:
@@ -303,39 +302,6 @@ def test_runs_without_rows_for_a_query_have_retrieved_nothing() -> None:
     assert values.height == 20
     assert row(table, "c")["queries"] == 30
     assert row(table, "c")["mean"] == pytest.approx(values["ndcg@3"].sum() / 30)
-
-
-def test_unjudged_documents() -> None:
-    frame = log(8)
-    table = pr.tune_fusion(frame, "ndcg@3", step=0.5)
-    winner = pr.fuse(frame, row(table)["method"], name="tuned")
-    run = pr.fuse(frame, keep_runs=True).filter(run="a")
-    for procedure, documents in (("tuned", winner), ("a", run)):
-        ranked = pr.rank(documents)
-        count = ranked.filter(pl.col("label").is_null(), pl.col("rank") <= 3).height
-        assert row(table, procedure)["unjudged"] == count > 0
-    assert row(table)["reversible"] is True
-    judged = frame.with_columns(pl.col("label").fill_null(0))
-    table = pr.tune_fusion(judged, "ndcg@3", step=0.5)
-    assert table["unjudged"].to_list() == [0] * 5
-    assert table["reversible"].to_list() == [False] * 5
-
-
-@pytest.mark.filterwarnings("ignore:all values are equal:polars_rank.errors.RankWarning")
-def test_labels_of_documents_that_only_the_other_run_retrieved_may_reverse_the_order() -> None:
-    # With five relevant documents in half of the queries, b has the higher recall.
-    a = {query: {"relevant": 1.0} for query in range(40)}
-    b = {query: a[query] if query % 2 else dict.fromkeys("uvwxy", 1.0) for query in a}
-    frame = pr.from_dicts({"a": a, "b": b}, {query: {"relevant": 1} for query in a})
-    table = pr.tune_fusion(frame, "recall@5", step=1)
-    assert row(table, "a")["mean"] == 1
-    assert row(table, "b")["mean"] == 0.5
-    assert row(table, "b")["reversible"] is True
-    assert pr.tune_fusion(frame, "arp", step=1)["reversible"].null_count() == 0
-    removed = pr.Conventions(unjudged="removed")
-    for metric, conventions in (("bpref", "polars_rank"), ("recall@5", removed)):
-        table = pr.tune_fusion(frame, metric, step=1, conventions=conventions)
-        assert table["reversible"].null_count() == table.height
 
 
 @few_queries

@@ -134,16 +134,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
     check_each(check, CASES["refused"] + BROKEN)
 
 
-def test_lightgbm_has_the_queries_in_a_file(tmp_path: Path) -> None:
-    data = written(tmp_path / "rank.train", "1 0:0.5 2:1\n0 1:2\n\n2 0:1\n")
-    written(tmp_path / "rank.train.query", "2\n1\n")
-    judgments = pr.scan_judgments(data).collect()
-    assert judgments.rows() == [("1", "1", 1.0), ("1", "2", 0.0), ("2", "4", 2.0)]
-    written(tmp_path / "rank.train.query", "2\n2\n")
-    with pytest.raises(DataError, match="has 4 documents in 2 queries, .* has 3 lines"):
-        pr.scan_judgments(data).collect()
-
-
 def test_other_fields_are_columns(tmp_path: Path) -> None:
     judgments = pr.scan_judgments(written(tmp_path / "golden.jsonl", [
         {"id": 1, "query": "Wer?", "relevant": ["a", "b"], "category": "x", "tags": ["s", "t"]},

@@ -728,7 +728,7 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     retrieved = log.filter(pl.col("score").is_not_null())
     share = retrieved["label"].null_count() / retrieved.height
     assert f"{100 * share:.1f}% of the retrieved documents are unjudged" in page.text
-    assert "tied documents were ordered by document id, descending" in page.text
+    assert "tied documents: by document id, descending" in page.text
     twice = pl.concat([log, log.head(7)])
     page = read(twice, tmp_path, "ap", conventions=pr.Conventions(duplicates="max"))
     assert "Conventions polars_rank, with changes" in page.text
