@@ -153,7 +153,8 @@ def gate(
     ----------
     judgments
         Golden file: a path, or a table with the columns "query", "doc" and "label". A row without a
-        document is a query without a relevant one.
+        document is a query without a relevant one. Documents that must not be retrieved are true in
+        a column "forbidden", or in a list "forbidden" of the query.
     results
         Results of one retriever: a path, or a table with the columns "query", "doc" and "score". A
         row without a document is a query for which nothing was retrieved. Several are repetitions,
@@ -165,7 +166,8 @@ def gate(
     metrics
         Metrics, by name or as expressions.
     floors
-        Smallest means: numbers by metric, for all queries, or such mappings by category.
+        Smallest means: numbers by metric, for all queries, or such mappings by category. For a
+        metric of which less is better, it is the largest mean.
     max_drop
         Largest loss of a mean against the baseline: a number, a share of the baseline's mean, such
         as "5%", or a mapping as in `floors`.
@@ -209,7 +211,8 @@ def gate(
     ArgumentError
         A rule is about an unknown metric or category.
     DataError
-        Queries have no result, grades are not numbers, or a document has several labels.
+        Queries have no result, grades are not numbers, or a document has several labels or is both
+        relevant and forbidden.
 
     Warns
     -----
@@ -226,6 +229,8 @@ def gate(
 
     Queries without a relevant document have the category "unanswerable". Their only metric is
     `abstained`, which is 1 if nothing was retrieved, and that of the others is `answered`.
+    `forbidden`, the share of queries with a forbidden document, is over all queries without an
+    error, and is computed at 10 if `metrics` lack it and a document is forbidden.
     """
     one_of("missing", missing, ("raise", "zero"))
     chosen = named(conventions).but(**definitions)

@@ -93,6 +93,7 @@ ROLES: dict[Kind, dict[str, FieldRole]] = {
             "the list of relevant documents", _LIST, (f"(?=.*ids$)({_RELEVANT})", _RELEVANT)
         ),
         "label": FieldRole("the label", _NUMBER, _LABEL),
+        "forbidden": FieldRole("the list of forbidden documents", _LIST, (f"forbidden{_PART}",)),
         "answerable": FieldRole(
             "whether there is an answer", frozenset({"flag"}), ("(is)?answerable",)
         ),
@@ -119,7 +120,7 @@ _INSIDE = {
 #: Roles that `fields` cannot name.
 _UNNAMED_ROLES = ("text", "answerable")
 #: Names of numbers that are neither labels nor scores, and of users, who are queries in logs.
-_NEUTRAL = "page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
+_NEUTRAL = "forbidden|page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
 _USER = "user(id)?|session(id)?"
 #: Fields with a meaning in one of the two kinds of files, which are no columns of the other.
 _KNOWN = "|".join(["query|id|doc|text", *_LABEL, _SCORE, *_RANK])
@@ -335,7 +336,7 @@ class Fields:
     def columns(self) -> dict[str, str]:
         """Return the fields of records that are further columns, by the name of the column."""
         names, used = self.names(), {*self.roles.values()}
-        by_role = ["run", "start", "end", "category", "latency", "error", "answerable"]
+        by_role = ["run", "start", "end", "category", "forbidden", "latency", "error", "answerable"]
         found = {role: self.roles[role] for role in by_role if self.roles.get(role) in names}
         for name in names:
             if name in used or re.fullmatch(_KNOWN, plain(name)):
@@ -396,6 +397,7 @@ class Fields:
     def _check_beside(self) -> None:
         """Find labels or scores in a list of their own, and refuse a document beside a list."""
         role, documents = VALUE[self.kind], LISTS[self.kind]
+        self._require_known(self.names(), "forbidden", inside=False)
         for name in self.names():
             is_named = name == self.given.get(role)
             known = self._place(name.removesuffix("s"), role) == 0 and role not in self.given

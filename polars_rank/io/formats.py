@@ -435,9 +435,10 @@ def scan_judgments(
         ending of the name.
     fields
         Fields by role, if their names are not known. For example, ``{"label": "relevancy"}``. Roles
-        are query, doc, label, relevant (a list), start, end and category. None means that there is
-        no such field: with ``{"label": None}``, each document is relevant. By default, common names
-        are known, and a field with another name that could have a role is an error.
+        are query, doc, label, relevant (a list), forbidden (a list), start, end and category. None
+        means that there is no such field: with ``{"label": None}``, each document is relevant. By
+        default, common names are known, and a field with another name that could have a role is an
+        error.
         Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
         without a header are ``"column 1"`` and so on.
     diversity
@@ -456,7 +457,8 @@ def scan_judgments(
         Columns ``query``, ``subtopic`` (if `diversity`), ``doc``, and ``label``; ``text``, the text
         of the query if it is not its id; and other fields, such as ``category`` and ``tags``. Ids
         are strings. A query without relevant documents has one row, in which ``doc`` and ``label``
-        are null. Lines of TREC files that occur more than once give one row.
+        are null. Documents of a list "forbidden" have rows with the label 0, in which the column
+        ``forbidden`` is true. Lines of TREC files that occur more than once give one row.
 
     Raises
     ------

@@ -405,6 +405,63 @@ def test_queries_without_a_relevant_document_are_a_category(path: Path) -> None:
     assert {each.partition(" (")[0] for each in gate.failed} == {"not difference(abstained) < 0"}
 
 
+def test_forbidden_documents(path: Path) -> None:
+    lists = pl.DataFrame({
+        "query": ["a", "b", "n", "m"], "relevant": [["d1"], ["d2"], [], []],
+        "forbidden": [["x"], None, ["y"], []],
+    })  # fmt: skip
+    long = pl.DataFrame({
+        "query": ["a", "a", "b", "n", "m"], "doc": ["d1", "x", "d2", "y", None],
+        "label": [1, None, 1, 0, None], "forbidden": [False, True, None, True, None],
+    })  # fmt: skip
+    found = results({"a": ["d1", "x"], "b": ["d2", "x"], "n": ["y"], "m": []})
+    for judged in (lists, long, lists.lazy()):
+        floors = {"forbidden@1": 0.5, "forbidden@2": 0.25, "unanswerable": {"forbidden@2": 1}}
+        gate = gated(judged, found, metrics="recall@2", floors=floors)
+        # Of four queries, the document y is first, and x is second.
+        assert gate.verdicts.select("rule", "where", "value", "verdict").rows() == [
+            ("forbidden@2 <= 0.25", "", 2 / 4, "fail"),
+            ("forbidden@1 <= 0.5", "", 1 / 4, "pass"),
+            ("forbidden@2 <= 1", "category=unanswerable", 1 / 2, "pass"),
+        ]
+        text = str(gate)
+        assert "Queries with the highest forbidden@2" in text and "*d1 !x" in text
+        assert "b" not in re.findall(r"^(\w+)  ", text.partition("highest")[2], re.MULTILINE)
+        assert gate.queries["forbidden_docs"].to_list() == [["x"], [], [], ["y"]]
+    # It is a metric without being named, and has a guard.
+    metrics = gated(lists, found, metrics="rr").metrics
+    assert metrics == ["rr", "abstained", "answered", "forbidden@10"]
+    many = lists.clear().vstack(
+        pl.DataFrame([(q, d, ["y"]) for q, d in MANY.items()], lists.schema, orient="row")
+    )
+    gated(many, results(FIRST), metrics="rr").write_baseline(path)
+    worse = results({query: [*docs, "y"] for query, docs in MANY.items()})
+    assert gated(many, worse, path, metrics="rr").failed == ["not difference(forbidden@10) > 0"]
+    # Other forbidden documents are another question.
+    other = many.with_columns(forbidden=pl.lit(["z"]))
+    assert "60 with other labels" in str(gated(other, worse, path, metrics="rr").warnings)
+    # What a query that failed would retrieve is unknown.
+    some = results({"a": ["d1", "x"], "b": ["d2", "x"], "n": ["y"]})
+    gate = gated(lists, some, metrics="rr", missing="zero")
+    assert gate.queries["forbidden@10"].to_list() == [1, 0, None, 1]
+
+    def check(judged: Any, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(pr.errors.RankError, match=message):
+            gated(judged, found, **options)
+
+    none = lists.drop("forbidden")
+    twice = long.with_columns(label=pl.when("forbidden").then(1).otherwise("label"))
+    spans = long.drop_nulls("doc").with_columns(start=0, end=9)
+    check_each(check, [
+        (none, {"metrics": "forbidden@3"}, r"no forbidden document for 'forbidden@3': add the"),
+        (twice, {}, r"relevant and forbidden .* 'x', label = 1.0\); keep one"),
+        (lists.with_columns(forbidden="relevant"), {}, "'a', doc = 'd1'.; remove them"),
+        (long.with_columns(forbidden=pl.lit("x")), {}, r"'forbidden' .*must be numeric"),
+        (spans, {}, "has forbidden documents, and passages"),
+        (lists, {"metrics": pr.metrics.forbidden(2).alias("leaks")}, "'leaks': lower is better"),
+    ])  # fmt: skip
+
+
 def test_the_resolution_is_stated() -> None:
     found = results(
         {query: docs if n % 2 else ["x"] for n, (query, docs) in enumerate(FIRST.items())}
