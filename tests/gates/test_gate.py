@@ -280,9 +280,22 @@ def test_repetitions_are_averaged_and_their_noise_is_stated() -> None:
     runs = [results(FIRST), results({**FIRST, "q00": ["x", "d0"]})]
     gate = gated(golden(MANY), runs, metrics=["mrr@10"])
     assert gate.queries["mrr@10"][0] == 0.75
-    # The means are 1 and 1 - 1/120.
-    noise = "the standard deviation of the mean mrr@10 is 0.006, and 1 query differ in it"
-    assert gate.notes[1] == f"2 repetitions: {noise}"
+    # The means are 1 and 1 - 1/120. Of the values, one is 1 - 1/4.
+    loss = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) * stdev([0.75] + [1] * 59)
+    assert gate.notes[0].startswith(
+        f"60 queries: a loss of {loss / 60**0.5:.2g} in mrr@10 is found"
+    )
+    noise = "the standard deviation of the mean mrr@10 is 0.006, the largest difference of two is"
+    text = f"0.0083 (a loss of {loss / 60**0.5:.2g} is found), and 1 query differs in it"
+    assert gate.notes[1] == f"2 repetitions: {noise} {text}"
+    # Equal repetitions of queries that are too few for a loss.
+    runs = [results({"a": ["d1"], "b": ["x"], "c": ["d4"]})] * 3
+    assert gated(JUDGED, runs, metrics="rr").notes[1] == (
+        "3 repetitions: the standard deviation of the mean rr is 0.000, the largest difference of "
+        "two is 0, and 0 queries differ in it"
+    )
+    # A metric that no query counts in.
+    assert len(gated(JUDGED, runs, metrics="abstained").notes) == 1
 
 
 def test_queries_without_a_result() -> None:
