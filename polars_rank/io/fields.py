@@ -70,11 +70,11 @@ _RANK = "rank|position|docposition", "pos|place"
 _PART = "(doc|document|chunk|passage|source)?s?(id)?s?"
 _RELEVANT = (
     f"(relevant|expected|gold|golden|positive){_PART}|(reference|relevant)contextids"
-    "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments"
+    "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments|answersessionids"
 )
 _RESULTS = (
     f"(retrieved|predicted|returned|ranked){_PART}|(retrieved)?contextids|(doc|document)(s|s?ids)"
-    "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches"
+    "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches|retrievalresults"
 )
 _SHARED = {
     "query": FieldRole("the query", _ID, ("queryid|qid|topicid|questionid|searchtext",)),

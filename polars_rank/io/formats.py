@@ -387,7 +387,7 @@ def scan_judgments(
     - JSON and JSON lines: records with a query and its relevant documents, a list of records under
       a key, or a mapping from queries to documents. Documents are lists of ids, of pairs of id and
       label, or of objects, or mappings from ids to labels. Examples are golden sets, judgments of
-      OpenSearch, and requests to ``_rank_eval`` of Elasticsearch.
+      OpenSearch, requests to ``_rank_eval`` of Elasticsearch, ratings of RRE, and LongMemEval.
     - CSV and TSV with a header, Parquet, and Arrow: a document or a list of documents in each row.
       Examples are BEIR's ``qrels/test.tsv`` and exports of Quepid.
     - SVMlight with ``qid``, or with LightGBM's file ``.query`` beside it.

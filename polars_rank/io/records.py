@@ -259,8 +259,9 @@ def _by_field(
 def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]], int]:
     """Return the fields of the documents in a list or mapping, and the number of documents."""
     if isinstance(value, dict):
-        if isinstance(value.get("hits"), (list, dict)):
-            return _documents(value["hits"], where, name)
+        for key in ("hits", "ranked_items"):  # of search engines and of LongMemEval
+            if isinstance(value.get(key), (list, dict)):
+                return _documents(value[key], where, name)
         value = [
             {"id": doc, **(flat(each) if isinstance(each, dict) else {"value": each})}
             for doc, each in value.items()
