@@ -1052,6 +1052,11 @@ def expected_by_others(d: Doc) -> float | None:
     return None if _key(d) % 5 == 4 else _key(d) % 5 / 4
 
 
+def must_not_be_retrieved(d: Doc) -> bool | None:
+    """Whether a document is forbidden; null for some documents."""
+    return None if _key(d) % 4 == 1 else _key(d) % 4 == 3
+
+
 def long_tail(d: Doc) -> bool | None:
     """Whether a document belongs to the long tail."""
     known = users(d)
@@ -1151,6 +1156,11 @@ def popularity(
 def long_tail_share(docs: Docs, k=None, *, unknown="skip", depth="retrieved") -> float | None:
     """Share of the documents in the long tail; Abdollahpouri et al. 2019."""
     return _known_mean([long_tail(d) for d in ranked(docs)[:k]], k, unknown, depth, 1.0)
+
+
+def forbidden(docs: Docs, k=None) -> float | None:
+    """Return 1 if a document among the first k is forbidden."""
+    return float(any(must_not_be_retrieved(d) for d in ranked(docs)[:k]))
 
 
 def _distribution(values: Sequence[str | list[str] | None]) -> dict[str, float]:

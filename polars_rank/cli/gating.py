@@ -26,6 +26,7 @@ _RULES, _BASELINE = "polars-rank.toml", "baseline.jsonl"
 _FILES = {
     "golden.jsonl": "golden.jsonl", "results.jsonl": "results.jsonl", "rules.toml": _RULES,
     "workflow.yml": ".github/workflows/retrieval.yml",
+    "action.yml": ".github/actions/gate/action.yml",
 }  # fmt: skip
 
 

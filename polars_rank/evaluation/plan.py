@@ -51,10 +51,11 @@ _JOINS = {
         ("share", "users", "interactions", "long_tail", "features", "category"),
         'log.join(items, on={doc}, how="left", maintain_order="left")',
     ),
-    "seen": (
-        "log.join(history.select({keys}, {name}=True).unique(), on=[{keys}], "
+    **{
+        parameter: f"log.join({table}.select({{keys}}, {{name}}=True).unique(), on=[{{keys}}], "
         'how="left", maintain_order="left")'
-    ),
+        for parameter, table in (("seen", "history"), ("forbidden", "forbidden"))
+    },
     "history": (
         "log.join(history.join(items, on={doc}).group_by({query}).agg({name}={category}), "
         'on=[{query}], how="left", maintain_order="left")'

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from os import PathLike
-from statistics import NormalDist
+from statistics import NormalDist, stdev
 from typing import Any, Literal, Unpack, cast
 
 import polars as pl
@@ -153,7 +153,8 @@ def gate(
     ----------
     judgments
         Golden file: a path, or a table with the columns "query", "doc" and "label". A row without a
-        document is a query without a relevant one.
+        document is a query without a relevant one. Documents that must not be retrieved are true in
+        a column "forbidden", or in a list "forbidden" of the query.
     results
         Results of one retriever: a path, or a table with the columns "query", "doc" and "score". A
         row without a document is a query for which nothing was retrieved. Several are repetitions,
@@ -165,7 +166,8 @@ def gate(
     metrics
         Metrics, by name or as expressions.
     floors
-        Smallest means: numbers by metric, for all queries, or such mappings by category.
+        Smallest means: numbers by metric, for all queries, or such mappings by category. For a
+        metric of which less is better, it is the largest mean.
     max_drop
         Largest loss of a mean against the baseline: a number, a share of the baseline's mean, such
         as "5%", or a mapping as in `floors`.
@@ -209,7 +211,8 @@ def gate(
     ArgumentError
         A rule is about an unknown metric or category.
     DataError
-        Queries have no result, grades are not numbers, or a document has several labels.
+        Queries have no result, grades are not numbers, or a document has several labels or is both
+        relevant and forbidden.
 
     Warns
     -----
@@ -226,6 +229,8 @@ def gate(
 
     Queries without a relevant document have the category "unanswerable". Their only metric is
     `abstained`, which is 1 if nothing was retrieved, and that of the others is `answered`.
+    `forbidden`, the share of queries with a forbidden document, is over all queries without an
+    error, and is computed at 10 if `metrics` lack it and a document is forbidden.
     """
     one_of("missing", missing, ("raise", "zero"))
     chosen = named(conventions).but(**definitions)
@@ -263,7 +268,8 @@ def gate(
     verdicts = limits.verdicts(measures, change)
     for text in problems:
         warn(text)
-    notes = [_resolution(measures, change, limits), *_notes(measures, before)]
+    resolution, loss = _resolution(measures, change, limits)
+    notes = [resolution, *_notes(measures, before, loss)]
     notes += [text for each in sources for text in each.sentences()]
     return Gate(
         verdicts, means_by_category(measures, change), measures.queries(before), measures.metrics,
@@ -301,27 +307,29 @@ def _broken(measures: Measures) -> Iterator[str]:
         yield f"the results look broken ({name}): {text}"
 
 
-def _notes(measures: Measures, before: Baseline | None) -> Iterator[str]:
+def _notes(measures: Measures, before: Baseline | None, loss: str) -> Iterator[str]:
     """Yield the order of ties, the noise of repetitions, and the age of the baseline."""
     if measures.has_ties:
         ties = measures.conventions.ties
         order = "in the order of the results" if ties == "input" else f"ordered by ties={ties!r}"
         yield f"documents with equal scores are {order}"
-    if len(measures.runs) > 1:
-        every, main = pl.concat(measures.repetitions), main_metric(measures.metrics)
-        spread = every.group_by("repetition").agg(col(measures.metrics).mean())[main].std()
+    every, main = pl.concat(measures.repetitions), main_metric(measures.metrics)
+    means = every.group_by("repetition").agg(col(main).mean())[main].drop_nulls().to_list()
+    if len(means) > 1:
         changed = every.group_by("query").agg(col(main).n_unique() > 1)[main]
         yield (
             f"{len(measures.runs)} repetitions: the standard deviation of the mean {main} is "
-            f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
+            f"{stdev(means):.3f}, the largest difference of two is {max(means) - min(means):.2g}"
+            f"{loss and f' (a loss of {loss} is found)'}, and "
+            f"{number_of(int(changed.sum()), 'query differs', 'queries differ')} in it"
         )
     if before is not None:
         number = number_of(before.rows.height, "query", "queries")
         yield f"baseline of {number}, written {f'on {before.date}' if before.age else 'today'}"
 
 
-def _resolution(measures: Measures, change: Change | None, limits: Limits) -> str:
-    """Return which loss the rules find with 80% probability."""
+def _resolution(measures: Measures, change: Change | None, limits: Limits) -> tuple[str, str]:
+    """Return which loss the rules find with 80% probability, as a sentence and as a number."""
     main = main_metric(measures.metrics)
     quantile, values = NormalDist().inv_cdf, measures.values[main].drop_nulls()
     std, mean = (cast("float", each or 0.0) for each in (values.std(), values.mean()))
@@ -338,7 +346,7 @@ def _resolution(measures: Measures, change: Change | None, limits: Limits) -> st
             half = abs(row["low" if lower_is_better(main) else "high"] - row["difference"])
     text = number_of(measures.golden.queries.height, "query", "queries")
     if not error:
-        return text
+        return text, ""
     margins, drops = (
         # Shares are of the mean.
         [each.value * (abs(mean) if each.column != "difference" else 1) for each in some
@@ -347,6 +355,8 @@ def _resolution(measures: Measures, change: Change | None, limits: Limits) -> st
     )  # fmt: skip
     loss = min([[0.0, *margins][-1] + half, *drops]) + quantile(0.8) * error
     is_possible = loss < (math.inf if lower_is_better(main) else mean)
-    found = f"a loss of {loss:.2g} in {main} is found"
-    found = found if is_possible else f"too few to find a loss in {main}"
-    return f"{text}: {found} with 80% probability{assumption}"
+    number = f"{loss:.2g}" if is_possible else ""
+    found = (
+        f"a loss of {number} in {main} is found" if number else f"too few to find a loss in {main}"
+    )
+    return f"{text}: {found} with 80% probability{assumption}", number

@@ -73,9 +73,12 @@ def _means(table: pl.DataFrame) -> PageTable:
     return PageTable(pl.DataFrame(rows, schema, orient="row"))
 
 
-def _ids(docs: Sequence[str], relevant: Collection[str] = ()) -> str:
-    """Return ids, the relevant ones with "*"."""
-    return " ".join("*" * (doc in relevant) + doc for doc in docs) or "nothing"
+def _ids(
+    docs: Sequence[str], relevant: Collection[str] = (), forbidden: Collection[str] = ()
+) -> str:
+    """Return ids, the relevant ones with "*", and the forbidden ones with "!"."""
+    marks = ("*" * (doc in relevant) + "!" * (doc in forbidden) + doc for doc in docs)
+    return " ".join(marks) or "nothing"
 
 
 def _queries(gate: Any) -> Iterator[PageTable]:
@@ -98,17 +101,18 @@ def _queries(gate: Any) -> Iterator[PageTable]:
     is_compared, title = lost.height > 0, f"Queries that lost most in {metric}"
     if not is_compared and failed.height:
         lost = table.drop_nulls(metric).sort(col(metric) * sign, "query")
-        lost = lost.filter(col(metric) < 1) if sign > 0 else lost
+        lost = lost.filter(col(metric) < 1 if sign > 0 else col(metric) > 0)
         title = f"Queries with the {'lowest' if sign > 0 else 'highest'} {metric}"
     rows = []
     for row in lost.head(_QUERIES).iter_rows(named=True):
         has_text = row["text"] not in (None, row["query"])
         query = f"{row['query']}: {row['text']}" if has_text else row["query"]
         now, first = f"{row[metric]:.3f}", _ids(row["relevant"])
+        marks = (row["relevant"], row.get("forbidden_docs", ()))
         if is_compared:
             now = f"{row[metric + BEFORE]:.3f} -> {now}"
-            first = _ids(row["docs" + BEFORE] or [], row["relevant"])
-        docs = _ids(row["docs"], row["relevant"])
+            first = _ids(row["docs" + BEFORE] or [], *marks)
+        docs = _ids(row["docs"], *marks)
         rows.append([query, row["category"] or "", now, first, docs])
     if rows:
         names = ("before", "after") if is_compared else ("relevant", "retrieved")

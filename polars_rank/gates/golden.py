@@ -40,7 +40,8 @@ class Golden(NamedTuple):
     judgments: pl.DataFrame
     #: The judged spans of text, if the judgments have a start and an end; else None.
     spans: pl.DataFrame | None
-    #: `query` (sorted), `category`, `relevant` (sorted ids), `judged` (a fingerprint), and `text`.
+    #: `query` (sorted), `category`, `relevant` and `forbidden_docs` (sorted ids), `judged` (a
+    #: fingerprint), and `text`.
     queries: pl.DataFrame
     warnings: list[str]
     source: Reading
@@ -49,6 +50,11 @@ class Golden(NamedTuple):
     def answerable(self) -> pl.DataFrame:
         """The queries with a relevant document."""
         return self.queries.filter(col("relevant").list.len() > 0)
+
+    @property
+    def has_forbidden(self) -> bool:
+        """Whether a query has a forbidden document."""
+        return self.judgments["forbidden"].any()
 
     @property
     def fingerprint(self) -> str:
@@ -103,7 +109,10 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         if dtype.is_nested():
             raise ArgumentError(f"column {name!r} (`{role}`) must have text; found {dtype}")
     misspelled = [*_misspelled(table, texts["category"] or _CATEGORIES[0])]
+    Columns.find(table.schema, {"forbidden": "forbidden"}, optional=("forbidden",))
+    forbidden = col("forbidden") if "forbidden" in table.columns else pl.lit(value=False)
     table = table.with_columns(
+        forbidden.cast(pl.Boolean).fill_null(value=False).alias("forbidden"),
         (col("label") if "label" in table.columns else pl.lit(1)).cast(pl.Float64).alias("label"),
         **{
             role: (col(name) if name in table.columns else pl.lit(None)).cast(pl.String)
@@ -112,23 +121,33 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
     )
     known = table.select("query", "doc", "label")
     refuse(known, ~col("label").is_finite(), "grades are not finite (`judgments`)", "use numbers")
+    marked = table.filter("forbidden")
+    both = "documents are relevant and forbidden (`judgments`)"
+    refuse(marked.select("query", "doc", "label"), col("label") > 0, both, "keep one of the two")
+    table = table.with_columns(label=pl.when("forbidden").then(0.0).otherwise("label"))
     spans = None
     if {"start", "end"} <= {*table.columns}:
         names = ["query", "doc", "start", "end", "label"]
+        if marked.height:
+            raise ArgumentError("has forbidden documents, and passages; leave out one", "judgments")
         spans = table.filter(col("label").is_not_null() | col("doc").is_null()).select(names)
         table = table.with_columns(doc=_SPAN)
     found = table.filter(col("doc").is_not_null() & col("label").is_not_null())
-    judgments = found.select("query", "doc", "label").unique(maintain_order=True)
+    judgments = found.select("query", "doc", "label", "forbidden").unique(maintain_order=True)
     several = "documents of a query have several labels (`judgments`)"
     refuse(judgments, _PAIR.is_duplicated(), several, "keep one of them")
     relevant = col("doc").filter(col("label") > 0).sort()
-    judged = pl.format("{}\t{}", "doc", "label").sort().str.join("\n")
-    of_query = judgments.group_by("query").agg(relevant=relevant, judged=judged)
+    mark = pl.when("forbidden").then(pl.lit("\tforbidden")).otherwise(pl.lit(""))
+    judged = pl.format("{}\t{}{}", "doc", "label", mark).sort().str.join("\n")
+    forbidden = col("doc").filter("forbidden").sort()
+    of_query = judgments.group_by("query").agg(
+        relevant=relevant, forbidden_docs=forbidden, judged=judged
+    )
     queries = (
         table.group_by("query")
         .agg(col("category", "text").drop_nulls().first())
         .join(of_query, on="query", how="left")
-        .with_columns(col("relevant").fill_null([]), col("judged").fill_null(""))
+        .with_columns(col("relevant", "forbidden_docs").fill_null([]), col("judged").fill_null(""))
         .sort("query")
     )
     is_answerable = queries["relevant"].list.len() > 0

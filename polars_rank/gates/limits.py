@@ -14,7 +14,15 @@ from polars_rank._params import OWN, number, number_in
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gates.golden import ALL, UNANSWERABLE, Golden
-from polars_rank.gates.measures import ABSTAINED, ANSWERED, BEFORE, DECIMALS, Change, Measures
+from polars_rank.gates.measures import (
+    ABSTAINED,
+    ANSWERED,
+    BEFORE,
+    DECIMALS,
+    FORBIDDEN,
+    Change,
+    Measures,
+)
 from polars_rank.gates.rules import Rule
 from polars_rank.gates.verdicts import decided
 from polars_rank.io.fields import listed
@@ -24,7 +32,10 @@ from polars_rank.stats.verdict_files import TYPES, WORST_FIRST
 _LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
 LATENCY = "latency_"
 #: Columns of the tables of a gate.
-_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
+_COLUMNS = {
+    *("query", "category", "relevant", "forbidden_docs", "text", "docs"),
+    *("run", "repetition", "metric"),
+}
 
 
 class Limit(NamedTuple):
@@ -162,7 +173,12 @@ def expressions(
 ) -> list[pl.Expr]:
     """Return the metrics, and those of limits and of unanswerable queries."""
     chosen = read_metrics(metrics, conventions)
-    for name in map(output_name, chosen):
+    for each in chosen:
+        name = output_name(each)
+        if lower_is_better(each) != lower_is_better(name):
+            raise ArgumentError(
+                f"metric {name!r}: lower is better, which its name hides; leave out .alias()"
+            )
         is_taken = name in _COLUMNS or name.endswith(BEFORE) or name.startswith(OWN)
         with suppress(ArgumentError):
             is_metric = " where(" not in name and Rule.read(f"{name} >= 0") == Rule(name, ">=", 0)
@@ -182,4 +198,12 @@ def expressions(
         others = [name for name in dict.fromkeys(names) if name not in known]
         chosen += read_metrics(others, conventions, parameter) if others else []
         known |= {*others}
+    marked = [output_name(each) for each in chosen if FORBIDDEN in each.meta.root_names()]
+    if marked and not golden.has_forbidden:
+        raise ArgumentError(
+            f"has no forbidden document for {listed(marked)}: add the field 'forbidden', a list of "
+            "ids, to a query of the golden file, or leave out the metric", "judgments",
+        )  # fmt: skip
+    if golden.has_forbidden and not marked:
+        chosen += read_metrics(f"{FORBIDDEN}@10", conventions)
     return chosen

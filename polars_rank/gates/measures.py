@@ -22,6 +22,8 @@ DECIMALS = 9
 #: Whether nothing was retrieved, for queries without a relevant document; and whether something
 #: was retrieved, for the others.
 ABSTAINED, ANSWERED = "abstained", "answered"
+#: The column of forbidden documents, whose metrics are of all queries.
+FORBIDDEN = "forbidden"
 #: The metric that texts are about, if it was computed.
 MAIN = "ndcg@10"
 #: The end of the names of the values of a baseline.
@@ -74,10 +76,11 @@ class Measures:
         others = queries.join(run.log, on="query", how="anti")
         log = pl.concat([run.log, others], how="diagonal")
         is_answerable = col("query").is_in(answerable["query"].implode())
-        # Metrics of queries with and without an answer, and the others.
+        # Metrics of all queries, and of those with an answer.
         parts: dict[bool, list[pl.Expr]] = {True: [], False: []}
         for each in self.expressions:
-            parts[output_name(each).startswith((ABSTAINED, ANSWERED))].append(each)
+            is_of_answers = output_name(each).startswith((ABSTAINED, ANSWERED))
+            parts[is_of_answers or FORBIDDEN in each.meta.root_names()].append(each)
         of_answers, of_rankings = parts.values()
         values = queries
         if of_rankings and answerable.height:
@@ -87,11 +90,17 @@ class Measures:
         if of_answers:
             every = conventions.but(query_set="all")
             found = per_query(log, of_answers, run=None, conventions=every)
-            # A query that failed was not abstained from.
+            # A query that failed was not abstained from; what it would retrieve is unknown.
             is_failed = col("query").is_in(pl.Series([*run.failed], dtype=pl.String).implode())
-            names = [output_name(each) for each in of_answers]
-            failed = pl.when(is_failed & col(names).is_not_null()).then(0.0).otherwise(col(names))
-            values = values.join(found.with_columns(failed.name.keep()), on="query", how="left")
+            failed = {
+                output_name(each): None if FORBIDDEN in each.meta.root_names() else 0.0
+                for each in of_answers
+            }
+            found = found.with_columns(
+                pl.when(is_failed & col(name).is_not_null()).then(value).otherwise(name).alias(name)
+                for name, value in failed.items()
+            )
+            values = values.join(found, on="query", how="left")
         return values
 
     @cached_property
@@ -127,7 +136,8 @@ class Measures:
             parts.insert(0, relevant.agg(relevant=col("doc").sort()))
         for each in parts:
             queries = queries.join(each, on="query", how="left", maintain_order="left")
-        columns = ["query", "category", "text", "relevant", JUDGED, *self.metrics, "docs"]
+        marks = ["forbidden_docs"] if self.golden.has_forbidden else []
+        columns = ["query", "category", "text", "relevant", *marks, JUDGED, *self.metrics, "docs"]
         return queries.select(columns).with_columns(col("docs", "relevant").fill_null([]))
 
     def queries(self, before: Baseline | None) -> pl.DataFrame:

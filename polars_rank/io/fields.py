@@ -68,11 +68,11 @@ _RANK = "rank|position|docposition", "pos|place"
 _PART = "(doc|document|chunk|passage|source)?s?(id)?s?"
 _RELEVANT = (
     f"(relevant|expected|gold|golden|positive){_PART}|(reference|relevant)contextids"
-    "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments"
+    "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments|answersessionids"
 )
 _RESULTS = (
     f"(retrieved|predicted|returned|ranked){_PART}|(retrieved)?contextids|(doc|document)(s|s?ids)"
-    "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches"
+    "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches|retrievalresults"
 )
 _SHARED = {
     "query": FieldRole("the query", _ID, ("queryid|qid|topicid|questionid|searchtext",)),
@@ -91,6 +91,7 @@ ROLES: dict[Kind, dict[str, FieldRole]] = {
             "the list of relevant documents", _LIST, (f"(?=.*ids$)({_RELEVANT})", _RELEVANT)
         ),
         "label": FieldRole("the label", _NUMBER, _LABEL),
+        "forbidden": FieldRole("the list of forbidden documents", _LIST, (f"forbidden{_PART}",)),
         "answerable": FieldRole(
             "whether there is an answer", frozenset({"flag"}), ("(is)?answerable",)
         ),
@@ -117,7 +118,7 @@ _INSIDE = {
 #: Roles that `fields` cannot name.
 _UNNAMED_ROLES = ("text", "answerable")
 #: Names of numbers that are neither labels nor scores, and of users, who are queries in logs.
-_NEUTRAL = "page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
+_NEUTRAL = "forbidden|page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
 _USER = "user(id)?|session(id)?"
 #: Fields with a meaning in one of the two kinds of files, which are no columns of the other.
 _KNOWN = "|".join(["query|id|doc|text", *_LABEL, _SCORE, *_RANK])
@@ -342,7 +343,7 @@ class Fields:
     def columns(self) -> dict[str, str]:
         """Return the fields of records that are further columns, by the name of the column."""
         names, used = self.names(), {*self.roles.values()}
-        by_role = ["run", "start", "end", "category", "latency", "error", "answerable"]
+        by_role = ["run", "start", "end", "category", "forbidden", "latency", "error", "answerable"]
         found = {role: self.roles[role] for role in by_role if self.roles.get(role) in names}
         for name in names:
             if name in used or re.fullmatch(_KNOWN, plain(name)):
@@ -403,11 +404,13 @@ class Fields:
     def _check_beside(self) -> None:
         """Refuse labels or scores in a list of their own, and a document beside a list."""
         role, documents = VALUE[self.kind], str(self.documents)
+        self._require_known(self.names(), "forbidden", inside=False)
+        others = (documents, self.roles.get("forbidden"))
         is_open = role not in self.roles and self.given.get(role, "") is not None
         for name in self.names():
             values, is_known = self.fields[name], self._place(name.removesuffix("s"), role) == 0
             is_known = name == self.given[role] if role in self.given else is_known
-            if is_open and values.types == {"list"} and name != documents:
+            if is_open and values.types == {"list"} and name not in others:
                 if is_known or _are_numbers(values.values, self.fields[documents].values):
                     self.fail(
                         f"{name!r} has numbers for the documents in {documents!r}; write each "

@@ -381,7 +381,7 @@ def scan_judgments(
     - JSON and JSON lines: records with a query and its relevant documents, a list of records under
       a key, or a mapping from queries to documents. Documents are lists of ids, of pairs of id and
       label, or of objects, or mappings from ids to labels. Examples are golden sets, judgments of
-      OpenSearch, and requests to ``_rank_eval`` of Elasticsearch.
+      OpenSearch, requests to ``_rank_eval`` of Elasticsearch, ratings of RRE, and LongMemEval.
     - CSV and TSV with a header, Parquet, and Arrow: a document or a list of documents in each row.
       Examples are BEIR's ``qrels/test.tsv`` and exports of Quepid.
     - SVMlight with ``qid``.
@@ -429,9 +429,10 @@ def scan_judgments(
         ending of the name.
     fields
         Fields by role, if their names are not known. For example, ``{"label": "relevancy"}``. Roles
-        are query, doc, label, relevant (a list), start, end and category. None means that there is
-        no such field: with ``{"label": None}``, each document is relevant. By default, common names
-        are known, and a field with another name that could have a role is an error.
+        are query, doc, label, relevant (a list), forbidden (a list), start, end and category. None
+        means that there is no such field: with ``{"label": None}``, each document is relevant. By
+        default, common names are known, and a field with another name that could have a role is an
+        error.
         Fields of objects in a list may be named like ``"metadata.source"``.
     diversity
         Whether TREC judgments are of diversity: the second field is then the subtopic, and becomes
@@ -449,7 +450,8 @@ def scan_judgments(
         Columns ``query``, ``subtopic`` (if `diversity`), ``doc``, and ``label``; ``text``, the text
         of the query if it is not its id; and other fields, such as ``category`` and ``tags``. Ids
         are strings. A query without relevant documents has one row, in which ``doc`` and ``label``
-        are null. Lines of TREC files that occur more than once give one row.
+        are null. Documents of a list "forbidden" have rows with the label 0, in which the column
+        ``forbidden`` is true. Lines of TREC files that occur more than once give one row.
 
     Raises
     ------

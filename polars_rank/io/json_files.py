@@ -178,7 +178,9 @@ class _Form(NamedTuple):
             name for name, each in value.items()
             if isinstance(each, dict) and is_list(name, self.kind, self.given)
         ]  # fmt: skip
-        if isinstance(queries, dict) and lists:  # texts and documents by query
+        if self.kind == "judgments" and {"index", "id_field"} <= value.keys():
+            yield from _ratings(value, at, value.get("query_placeholder", "$query"))
+        elif isinstance(queries, dict) and lists:  # texts and documents by query
             for key, text in queries.items():
                 record = {"query_id": key, "query": text, lists[0]: value[lists[0]].get(key, [])}
                 yield f"{at}{lists[0]}[{key!r}]", record
@@ -269,6 +271,34 @@ class _Form(NamedTuple):
             isinstance(each, list) or is_query(name, self.given) or plain(name) in _OF_QUERY
             for name, each in value.items()
         ))  # fmt: skip
+
+
+def _ratings(
+    value: Mapping[str, Any], at: str, placeholder: str, shared: Mapping[str, Any] = {}
+) -> Records:
+    """Yield the queries of a file of RRE, whose groups share documents, each with its gain."""
+    lists = ("topics", "query_groups", "queries")
+    parts = {**dict.fromkeys(lists, list), "relevant_documents": dict, "placeholders": dict}
+    for name, kind in parts.items():
+        found = value.get(name) if isinstance(value, dict) else value
+        if not isinstance(value, dict) or not isinstance(found or kind(), kind):
+            raise DataError(f"{at}{name} must be of type {kind.__name__}; found {short(found)}")
+    shared, seen = value.get("relevant_documents") or shared, dict[str, Any]()
+    for name in lists:
+        for index, each in enumerate(value.get(name) or ()):
+            for where, record in _ratings(each, f"{at}{name}[{index}].", placeholder, shared):
+                # Queries of one group may differ in their template only.
+                if name != "queries" or seen.get(str(record["query_id"])) != record:
+                    yield where, record
+                seen[str(record["query_id"])] = record
+    if "placeholders" in value:
+        documents: dict[str, Any] = {}
+        for key, each in shared.items():  # objects by document, or documents by gain
+            gain = {"gain": int(key) if key.isdecimal() else key}
+            is_gain = isinstance(each, list)
+            documents |= dict.fromkeys(map(str, each), gain) if is_gain else {key: each}
+        query = (value["placeholders"] or {}).get(placeholder)
+        yield at.rstrip("."), {"query_id": query, "relevant": documents}
 
 
 def _is_wrapped(name: str, value: Any) -> bool:

@@ -31,7 +31,10 @@ Records: TypeAlias = Iterator[tuple[str, "Mapping[str, Any]"]]
 #: Number of records whose values are moved to columns at a time.
 _BATCH = 10_000
 #: The roles that decide numbers, in the order in which they are shown.
-_SHOWN = ["query", "relevant", "results", "doc", "label", "score", "rank", "start", "end", "run"]
+_SHOWN = [
+    *("query", "relevant", "forbidden", "results", "doc", "label", "score", "rank"),
+    *("start", "end", "run"),
+]
 #: Types of values that a column of text keeps.
 _SCALARS = {"flag", "whole", "number", "numeric", "text"}
 #: Types of ids and of numbers in a long table.
@@ -184,7 +187,21 @@ def read_records(records: Records, kind: Kind, file: str, given: FieldNames) -> 
     rows = pl.DataFrame(_columns(found, inside=False)).with_row_index(_RECORD)
     if found.documents is not None:
         rows = _with_documents(rows, found, in_list, places)
-    return _read_rows(rows.lazy(), found, file)
+    read = _read_rows(rows.lazy(), found, file)
+    return read._replace(table=_with_forbidden(read.table)) if "forbidden" in found.roles else read
+
+
+def _with_forbidden(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Return a row for each forbidden document, with the label 0, instead of lists of them."""
+    queries = table.drop("doc", "label", "start", "end", strict=False)
+    pairs = queries.explode("forbidden").drop_nulls("forbidden").rename({"forbidden": "doc"})
+    pairs = pairs.unique(["query", "doc"], keep="first", maintain_order=True)
+    both = table.join(pairs, on=["query", "doc"], how="semi").select("query", "doc").collect()
+    refuse(both, pl.lit(value=True), "forbidden documents are in another list, too", "remove them")
+    is_alone = col("doc").is_null() & (col("forbidden").list.len() > 0)
+    rows = table.filter(~is_alone).with_columns(forbidden=pl.lit(value=False))
+    marks = pairs.with_columns(label=pl.lit(0), forbidden=pl.lit(value=True))
+    return pl.concat([rows, marks.cast({"label": table.collect_schema()["label"]})], how="diagonal")
 
 
 class _ByField:
@@ -239,8 +256,9 @@ def _by_field(
 def _documents(value: Any, where: str, name: str) -> tuple[dict[str, list[Any]], int]:
     """Return the fields of the documents in a list or mapping, and the number of documents."""
     if isinstance(value, dict):
-        if isinstance(value.get("hits"), (list, dict)):
-            return _documents(value["hits"], where, name)
+        for key in ("hits", "ranked_items"):  # of search engines and of LongMemEval
+            if isinstance(value.get(key), (list, dict)):
+                return _documents(value[key], where, name)
         value = [
             {"id": doc, **(flat(each) if isinstance(each, dict) else {"value": each})}
             for doc, each in value.items()
@@ -326,6 +344,8 @@ def _columns(found: Fields, *, inside: bool) -> dict[str, pl.Series]:
             columns[name] = _numbers(found.shown(role), field)
         elif role in ("query", "doc", "text", "run", "error"):
             columns[name] = _typed(field, pl.String())
+        elif role == "forbidden":
+            columns[name] = _ids(name, field)
         elif not inside and (dtype := _type(field, found.kind)) is not None:
             columns[name] = _typed(field, dtype)
     return columns
@@ -372,6 +392,15 @@ def _numbers(name: str, field: FieldValues) -> pl.Series:
         value = short(field.values[index])
         raise DataError(f"{field.places[index]}: {name!r} must be a finite number; found {value}")
     return found
+
+
+def _ids(name: str, field: FieldValues) -> pl.Series:
+    """Return lists of ids as text; raise `DataError` for anything else. Null is no document."""
+    lists = [[] if each in (None, MISSING) else each for each in field.values]
+    for where, ids in zip(field.places, lists, strict=True):
+        if not isinstance(ids, list) or not all(type(x) in (str, int) and x != "" for x in ids):
+            raise DataError(f"{where}: {name!r} must be a list of ids; found {short(ids)}")
+    return pl.Series([[*map(str, ids)] for ids in lists], dtype=pl.List(pl.String))
 
 
 def _float(value: Any) -> float:
@@ -444,6 +473,8 @@ def _read_rows(table: pl.LazyFrame, found: Fields, file: str) -> ReadFile:
     role = value if _NUMBER in schema else value_role(found, table)
     name = roles.get(role, "")
     number = pl.lit(1 if kind == "judgments" else None, pl.Int64)  # ranks may be null
+    if kind == "judgments" and schema.get("forbidden") == pl.Boolean:
+        number = pl.when(col("forbidden")).then(0).otherwise(1)
     if _NUMBER in schema or name:
         number = col(_NUMBER if _NUMBER in schema else name)
     dtype = schema.get(name, pl.Int64())

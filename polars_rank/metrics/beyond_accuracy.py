@@ -1,4 +1,4 @@
-"""Metrics of novelty and popularity, from attributes of documents.
+"""Metrics of novelty, popularity and forbidden documents, from attributes of documents.
 
 They read columns of the table instead of the label: attributes of documents, such as those that
 `pr.catalog.popularity` returns, which are joined to the log before the evaluation. A null is a
@@ -21,8 +21,8 @@ from polars_rank.metrics.nodes import term_of
 from polars_rank.metrics.vocabulary import RANK, Term, Value, ratio, where
 
 __all__ = [
-    "long_tail_share", "novelty", "popularity", "serendipity", "surprisal", "unexpectedness",
-    "unseen_share",
+    "forbidden", "long_tail_share", "novelty", "popularity", "serendipity", "surprisal",
+    "unexpectedness", "unseen_share",
 ]  # fmt: skip
 
 #: What a document without the attribute counts as.
@@ -377,6 +377,43 @@ def long_tail_share(
     """
     term = t.column(long_tail, "long_tail", high=1)
     return _mean(term, k, unknown, depth, largest=1.0)
+
+
+@define_metric(binary=True, lower_is_better=True, order_matters="cutoff", expected=False)
+def forbidden(k: int | None = None, *, forbidden: str = "forbidden") -> Value:
+    r"""Forbidden: 1 if any of the first k documents must not be retrieved, else 0.
+
+    $$\max_{r \le k} f_r$$
+
+    where f_r is 1 if the document at rank r is forbidden for the query, otherwise 0. The mean is
+    the share of queries with a forbidden document among the first k.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "forbidden": [False, True, None],
+    ... })
+    >>> df.ranking.forbidden(1), df.ranking.forbidden(2)  # that of query 1 has rank 2
+    (0.0, 0.5)
+
+    Parameters
+    ----------
+    forbidden
+        Column of booleans: whether the document must not be retrieved for the query, such as one
+        that is outdated or of another customer. Null: not forbidden, as of documents that the
+        judgments do not have.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking. A query for which nothing was retrieved counts as 0.
+
+    References
+    ----------
+    polars_rank; it is the hit rate of forbidden documents.
+    """
+    marked = t.column(forbidden, "forbidden", high=1).fill_null(0.0) > 0
+    return t.top(marked, k).count().clip(high=1)
 
 
 def _share(column: str) -> Term:

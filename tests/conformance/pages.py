@@ -55,7 +55,7 @@ FAMILIES = {
     "incomplete_judgments": "Incomplete judgments",
     "sets": "Sets and counts",
     "subtopics": "Subtopics",
-    "beyond_accuracy": "Novelty and popularity",
+    "beyond_accuracy": "Attributes of documents",
     "diversity": "Diversity",
 }
 

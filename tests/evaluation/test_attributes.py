@@ -20,16 +20,19 @@ NAMES = {"query": "user", "doc": "item"}
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_the_error_gives_the_line_that_joins_a_column(lazy: bool) -> None:
-    log, items, history = (each.lazy() if lazy else each for each in (LOG, ITEMS, HISTORY))
+    tables = (LOG, ITEMS, HISTORY, HISTORY.tail(1))
+    log, items, history, forbidden = (each.lazy() if lazy else each for each in tables)
+    named = {"log": log, "items": items, "history": history, "forbidden": forbidden}
     for metric, expected in (
         ("novelty@2", [(1 + 2) / 2, 1]),  # 1 and 2 bits; 1 bit and an unknown document
         ("unseen_share@2", [1 / 2, 1]),
+        ("forbidden@2", [0, 0]),  # user 2 has no c
         ("category_count(category='genre')@2", [2, 1]),
     ):
         with pytest.raises(pr.errors.SchemaError, match="not found; available: 'user', ") as error:
             pr.per_query(log, metric, **NAMES)
         line = str(error.value).partition("or join it: ")[2]
-        joined = eval(line, {"log": log, "items": items, "history": history})
+        joined = eval(line, named)
         assert joined.lazy().select("user", "item").collect().equals(LOG.select("user", "item"))
         found = pr.per_query(joined, metric, **NAMES).lazy().collect()
         assert found.get_column(found.columns[-1]).to_list() == expected

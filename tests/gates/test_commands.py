@@ -66,25 +66,29 @@ def test_init_keeps_existing_files(folder: Path) -> None:
 
 def test_the_example_passes_and_fails_without_a_relevant_document(folder: Path) -> None:
     code, shown, errors = run(*GATE)
-    assert (code, shown.splitlines()[0]) == (0, "PASSED: 2 rules")
+    assert (code, shown.splitlines()[0]) == (0, "PASSED: 3 rules")
     assert "Warning" not in errors
     Path("again.jsonl").write_text(read("results.jsonl"), "utf-8")
     worsen()
     # Reports are for pull requests and build servers.
     files = ("--markdown", "gate.md", "--junit", "gate.xml", "--json", "gate.json")
     code, shown, _ = run(*GATE, *files)
-    assert (code, shown.splitlines()[0]) == (1, "FAILED: 1 of 2 rules")
+    assert (code, shown.splitlines()[0]) == (1, "FAILED: 1 of 3 rules")
     assert "recall@5 >= 0.9 0.75 4 " in " ".join(shown.split())
     assert "reset a password  account  0.000" in shown
-    assert read("gate.md").startswith("### Retrieval gate: FAILED: 1 of 2 rules\n")
+    assert read("gate.md").startswith("### Retrieval gate: FAILED: 1 of 3 rules\n")
     assert "| reset a password | account | 0.000 |" in read("gate.md")
     suite = ET.parse("gate.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     found = json.loads(read("gate.json"))
     assert (found["format_version"], found["passed"]) == (1, False)
-    assert [row["verdict"] for row in found["verdicts"]] == ["fail", "pass"]
+    assert [row["verdict"] for row in found["verdicts"]] == ["fail", "pass", "pass"]
     assert run(*GATE, "--markdown", "gate.md")[0] == 2
     assert run(*GATE, "--markdown", "gate.md", "--overwrite")[0] == 1
+    # A forbidden document, which is the first of its query.
+    change("results.jsonl", '"business", "free"', '"retired", "business"')
+    code, shown, _ = run(*GATE)
+    assert "forbidden@10 <= 0 0.2 5 " in " ".join(shown.split())
     # Several results are repetitions.
     code, shown, _ = run(*GATE, "again.jsonl")
     assert (code, "0.875" in shown, "2 repetitions" in shown) == (1, True, True)

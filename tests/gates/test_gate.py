@@ -280,9 +280,22 @@ def test_repetitions_are_averaged_and_their_noise_is_stated() -> None:
     runs = [results(FIRST), results({**FIRST, "q00": ["x", "d0"]})]
     gate = gated(golden(MANY), runs, metrics=["mrr@10"])
     assert gate.queries["mrr@10"][0] == 0.75
-    # The means are 1 and 1 - 1/120.
-    noise = "the standard deviation of the mean mrr@10 is 0.006, and 1 query differ in it"
-    assert gate.notes[1] == f"2 repetitions: {noise}"
+    # The means are 1 and 1 - 1/120. Of the values, one is 1 - 1/4.
+    loss = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) * stdev([0.75] + [1] * 59)
+    assert gate.notes[0].startswith(
+        f"60 queries: a loss of {loss / 60**0.5:.2g} in mrr@10 is found"
+    )
+    noise = "the standard deviation of the mean mrr@10 is 0.006, the largest difference of two is"
+    text = f"0.0083 (a loss of {loss / 60**0.5:.2g} is found), and 1 query differs in it"
+    assert gate.notes[1] == f"2 repetitions: {noise} {text}"
+    # Equal repetitions of queries that are too few for a loss.
+    runs = [results({"a": ["d1"], "b": ["x"], "c": ["d4"]})] * 3
+    assert gated(JUDGED, runs, metrics="rr").notes[1] == (
+        "3 repetitions: the standard deviation of the mean rr is 0.000, the largest difference of "
+        "two is 0, and 0 queries differ in it"
+    )
+    # A metric that no query counts in.
+    assert len(gated(JUDGED, runs, metrics="abstained").notes) == 1
 
 
 def test_queries_without_a_result() -> None:
@@ -403,6 +416,63 @@ def test_queries_without_a_relevant_document_are_a_category(path: Path) -> None:
     gated(judged, results({**FIRST, **nothing})).write_baseline(path)
     gate = gated(judged, results({**FIRST, **{query: ["x"] for query in nothing}}), path)
     assert {each.partition(" (")[0] for each in gate.failed} == {"not difference(abstained) < 0"}
+
+
+def test_forbidden_documents(path: Path) -> None:
+    lists = pl.DataFrame({
+        "query": ["a", "b", "n", "m"], "relevant": [["d1"], ["d2"], [], []],
+        "forbidden": [["x"], None, ["y"], []],
+    })  # fmt: skip
+    long = pl.DataFrame({
+        "query": ["a", "a", "b", "n", "m"], "doc": ["d1", "x", "d2", "y", None],
+        "label": [1, None, 1, 0, None], "forbidden": [False, True, None, True, None],
+    })  # fmt: skip
+    found = results({"a": ["d1", "x"], "b": ["d2", "x"], "n": ["y"], "m": []})
+    for judged in (lists, long, lists.lazy()):
+        floors = {"forbidden@1": 0.5, "forbidden@2": 0.25, "unanswerable": {"forbidden@2": 1}}
+        gate = gated(judged, found, metrics="recall@2", floors=floors)
+        # Of four queries, the document y is first, and x is second.
+        assert gate.verdicts.select("rule", "where", "value", "verdict").rows() == [
+            ("forbidden@2 <= 0.25", "", 2 / 4, "fail"),
+            ("forbidden@1 <= 0.5", "", 1 / 4, "pass"),
+            ("forbidden@2 <= 1", "category=unanswerable", 1 / 2, "pass"),
+        ]
+        text = str(gate)
+        assert "Queries with the highest forbidden@2" in text and "*d1 !x" in text
+        assert "b" not in re.findall(r"^(\w+)  ", text.partition("highest")[2], re.MULTILINE)
+        assert gate.queries["forbidden_docs"].to_list() == [["x"], [], [], ["y"]]
+    # It is a metric without being named, and has a guard.
+    metrics = gated(lists, found, metrics="rr").metrics
+    assert metrics == ["rr", "abstained", "answered", "forbidden@10"]
+    many = lists.clear().vstack(
+        pl.DataFrame([(q, d, ["y"]) for q, d in MANY.items()], lists.schema, orient="row")
+    )
+    gated(many, results(FIRST), metrics="rr").write_baseline(path)
+    worse = results({query: [*docs, "y"] for query, docs in MANY.items()})
+    assert gated(many, worse, path, metrics="rr").failed == ["not difference(forbidden@10) > 0"]
+    # Other forbidden documents are another question.
+    other = many.with_columns(forbidden=pl.lit(["z"]))
+    assert "60 with other labels" in str(gated(other, worse, path, metrics="rr").warnings)
+    # What a query that failed would retrieve is unknown.
+    some = results({"a": ["d1", "x"], "b": ["d2", "x"], "n": ["y"]})
+    gate = gated(lists, some, metrics="rr", missing="zero")
+    assert gate.queries["forbidden@10"].to_list() == [1, 0, None, 1]
+
+    def check(judged: Any, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(pr.errors.RankError, match=message):
+            gated(judged, found, **options)
+
+    none = lists.drop("forbidden")
+    twice = long.with_columns(label=pl.when("forbidden").then(1).otherwise("label"))
+    spans = long.drop_nulls("doc").with_columns(start=0, end=9)
+    check_each(check, [
+        (none, {"metrics": "forbidden@3"}, r"no forbidden document for 'forbidden@3': add the"),
+        (twice, {}, r"relevant and forbidden .* 'x', label = 1.0\); keep one"),
+        (lists.with_columns(forbidden="relevant"), {}, "'a', doc = 'd1'.; remove them"),
+        (long.with_columns(forbidden=pl.lit("x")), {}, r"'forbidden' .*must be numeric"),
+        (spans, {}, "has forbidden documents, and passages"),
+        (lists, {"metrics": pr.metrics.forbidden(2).alias("leaks")}, "'leaks': lower is better"),
+    ])  # fmt: skip
 
 
 def test_the_resolution_is_stated() -> None:

@@ -25,6 +25,38 @@ def test_counts_and_numbers_with_nulls(engine: Any) -> None:
     assert values["popularity@2"].to_list() == [(5 + 0.5) / 2, 3]
 
 
+def test_forbidden_documents() -> None:
+    """A null is no forbidden document, and neither is one that was not retrieved."""
+    log = pl.DataFrame({
+        "query": [1, 1, 2, 2, 3, 3, 4], "doc": [*"abababa"],
+        "score": [2.0, 1.0, 2.0, 1.0, 2.0, None, None], "label": [1, 0, 1, 0, 1, 0, None],
+        "forbidden": [False, True, None, None, False, True, None],
+    })  # fmt: skip
+    metrics = ["forbidden@1", "forbidden@2", "forbidden"]
+    values = pr.per_query(log, metrics, undefined="null")
+    assert values.rows() == [(1, 0, 1, 1), (2, 0, 0, 0), (3, 0, 0, 0), (4, 0, 0, 0)]
+    assert pr.evaluate(log, "forbidden@2").item(0, 1) == 1 / 4
+    # Of tied documents, the lowest label is first.
+    tied = log.with_columns(score=pl.col("score") * 0).drop("doc")
+    assert pr.evaluate(tied, "forbidden@1").item(0, 1) == 1 / 4
+    # Less is better.
+    runs = pl.concat(
+        log.with_columns(run=pl.lit(run), forbidden=pl.col("forbidden") & pl.lit(run == "a"))
+        for run in "ab"
+    )
+    values = pr.per_query(runs, "forbidden@2")
+    best = pr.leaderboard(values).row(0, named=True)
+    assert (best["run"], best["mean"]) == ("b", 0)
+    many = pl.concat(values.with_columns(pl.col("query") + 10 * n) for n in range(40))
+    assert pr.compare(many, baseline="a")["verdict"].to_list() == ["better"]
+    [verdict] = pr.check(pr.summarize(values), ["forbidden@2 <= 0"], on_fail="return").filter(
+        pl.col("where").str.contains("a")
+    )["verdict"]
+    assert verdict != "pass"
+    with pytest.raises(pr.errors.SchemaError, match=r"'forbidden' \(`forbidden` of forbidden@2\)"):
+        pr.evaluate(log.drop("forbidden"), "forbidden@2")
+
+
 def test_labels_are_required_only_if_they_are_read() -> None:
     for metrics, options, name in (
         (["popularity", "ndcg"], {}, "label"),
