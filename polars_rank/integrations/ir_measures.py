@@ -89,6 +89,7 @@ def provider(conventions: ConventionsLike = IR_MEASURES, **definitions: Unpack[D
 
         def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Evaluator:
             judgments = peer.util.QrelsConverter(qrels).as_dict_of_dict()
+            # The evaluator keeps them as `qrel_qids`, of which ir_measures reads the keys only.
             return Evaluator([*dict.fromkeys(measures)], judgments)
 
     per_query(SMALL, "rr", **options)  # raises ArgumentError for invalid conventions

@@ -65,9 +65,10 @@ def scorer(
     Notes
     -----
     Documents rank in the order of the span. Their ids are read as by `scan_run`, and compared as
-    text. A trace without the expectation or with another number of retriever spans than one, and
-    a document that was retrieved twice, are errors, which MLflow shows with the trace. To count a
-    document of which several chunks were retrieved once, pass `duplicates="first"`.
+    text. A trace without the expectation, with another number of retriever spans than one, or with
+    a failed one, and a document that was retrieved twice, are errors, which MLflow shows with the
+    trace. To count a document of which several chunks were retrieved once, pass
+    `duplicates="first"`.
     """
     genai, entities = (imported("mlflow", each) for each in ("genai", "entities"))
     options: Any = {"conventions": conventions, **definitions}
@@ -80,23 +81,23 @@ def scorer(
                 f"the trace has {number_of(len(found), 'retriever span')} (`span`: {span!r}), and "
                 "needs one; pass its name as `span`"
             )
+        if "error" in found[0]:
+            raise DataError(f"the retriever failed: {found[0]['error']}")
         labels = (expectations or {}).get(relevant)
         if not isinstance(labels, (list, tuple, set, Mapping)):
             raise DataError(
                 f"the expectation {relevant!r} (`relevant`) must be a list of ids or a mapping of "
                 f"ids to labels; found {short(labels)}"
             )
-        labels = labels if isinstance(labels, Mapping) else dict.fromkeys(labels, 1)
-        labels = {str(doc): label for doc, label in labels.items()}
+        labels = {str(x): labels[x] if isinstance(labels, Mapping) else 1 for x in labels}
         docs = [str(each["id"]) for each in found[0]["results"]]
         rows: list[Any] = [(0, doc, rank, labels.get(doc)) for rank, doc in enumerate(docs, 1)]
         rows += [(0, doc, None, labels[doc]) for doc in labels.keys() - {*docs}]
         log = pl.DataFrame(rows or [(0, None, None, None)], _SCHEMA, orient="row")
         with recorded_warnings() as warnings:
             values = per_query(log, metrics, position="position", **options).drop("query")
-        rationale = "\n".join(map(str, warnings)) or None
         return [
-            entities.Feedback(metric, value, rationale=rationale)
+            entities.Feedback(metric, value, rationale="\n".join(map(str, warnings)) or None)
             for metric, value in flat(values, safe=True).items()
         ]
 

@@ -97,8 +97,8 @@ def evaluator(
             rankings = {q: {hit["corpus_id"]: hit["score"] for hit in of} for q, of in hits}
             self.rankings[run] = rankings
             log = from_dicts(rankings, self.judgments)
-            means = evaluate(log, self.metrics, conventions=conventions).fill_null(float("nan"))
-            row = means.row(0, named=True)
+            means = evaluate(log, self.metrics, conventions=conventions)
+            row = means.fill_null(float("nan")).row(0, named=True)
             own = {f"{x}@k": {k: row[f"{x}@{k}"] for k in getattr(self, _OWN[x])} for x in _OWN}
             return own | {name: {"": row[name]} for name in added}
 

@@ -199,11 +199,13 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     package.set_tracking_uri(None)
 
 
-def traced(mlflow: Any, results: list[Any], *, span: str = "search") -> Any:
-    """Return the trace of a program that retrieves documents, and reranks nothing."""
+def traced(mlflow: Any, results: Any, *, span: str = "search") -> Any:
+    """Return the trace of a program that retrieves documents, or fails if there are none."""
 
     @mlflow.trace(span_type="RETRIEVER", name=span)
     def search(text: str) -> list[Any]:
+        if results is None:
+            raise OSError("no index")
         return results
 
     @mlflow.trace
@@ -211,7 +213,8 @@ def traced(mlflow: Any, results: list[Any], *, span: str = "search") -> Any:
         search(text)
         return "yes"
 
-    answer("?")
+    with contextlib.suppress(OSError):
+        answer("?")
     mlflow.flush_trace_async_logging()
     return mlflow.get_trace(mlflow.get_last_active_trace_id())
 
@@ -250,10 +253,13 @@ class TestMlflow:
         ):
             with pytest.raises(pr.errors.DataError, match=message):
                 scorer("rr", **options)(trace=trace, expectations=expectations)
-        with pytest.raises(pr.errors.DataError, match="a retrieved document has no id"):
-            scorer("rr")(
-                trace=traced(mlflow, [{"page_content": ""}]), expectations={"relevant": []}
-            )
+        for results, message in (
+            ([{"page_content": ""}], "a retrieved document has no id"),
+            ({"documents": ["a"]}, "the span has no list of documents; found"),
+            (None, "the retriever failed: "),
+        ):
+            with pytest.raises(pr.errors.DataError, match=message):
+                scorer("rr")(trace=traced(mlflow, results), expectations={"relevant": ["a"]})
         with pytest.raises(pr.errors.ArgumentError, match="'ndcg'"):
             scorer("ndgc")
 
