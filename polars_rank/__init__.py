@@ -42,8 +42,8 @@ Definitions:
 - `define_metric`, `terms`: metrics of your own; what they are made of.
 - `referee`: definition and defects of a metric function that you wrote.
 
-Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `training`, `plot`, `trec`,
-`datasets`, `errors`.
+Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `training`, `integrations`,
+`plot`, `trec`, `datasets`, `errors`.
 
 Parameters that functions share, such as `run`, `by` and `cluster`, mean the same in all of them.
 The page "Parameters" of the guide explains them.

@@ -8,6 +8,7 @@ from polars_rank import diagnostics as diagnostics
 from polars_rank import discounts as discounts
 from polars_rank import errors as errors
 from polars_rank import gains as gains
+from polars_rank import integrations as integrations
 from polars_rank import judges as judges
 from polars_rank import metrics as metrics
 from polars_rank import plot as plot

@@ -655,7 +655,7 @@ ELASTICSEARCH = _preset(
 #: The evaluator of sentence-transformers, which knows relevant documents without grades and counts
 #: only queries with a relevant document.
 SENTENCE_TRANSFORMERS = _preset(
-    name="sentence-transformers", ties="doc_ascending", text_ids=True, undefined="skip",
+    name="sentence-transformers", ties="doc_ascending", undefined="skip",
     parameters={**_OF_BINARY, "average_precision.norm": "min"},
 )  # fmt: skip
 

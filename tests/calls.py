@@ -146,10 +146,13 @@ PASSED_ON = {f"diagnostics.{name}.metric": "metrics" for name in ("movers", "rob
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield the public functions of the snapshot, except those of terms, which take nodes."""
+    """Yield the public functions of the snapshot.
+
+    Those of terms take nodes, and those of integrations need other packages.
+    """
     snapshot = (Path(__file__).parent / "public_names.txt").read_text("utf-8")
     for name in re.findall(r"^pr\.([\w.]+)\(", snapshot, re.MULTILINE):
-        if not name.startswith("terms."):
+        if not name.startswith(("terms.", "integrations.")):
             yield name, attrgetter(name)(pr)
     yield from {"Conventions": pr.Conventions, "Fusion": pr.Fusion}.items()
 

@@ -15,6 +15,8 @@ import pytest
 
 #: The extras of the package; what else has packages is a group of dependencies.
 _EXTRAS = ("cli", "plot", "report", "spark", "stats")
+#: Packages that need gigabytes of others, and are in no group.
+_ALONE = ("mlflow", "mteb", "sentence_transformers")
 
 
 def package(module: str, owner: str) -> Any:
@@ -73,4 +75,5 @@ def new_jvm() -> None:
 
 def _without(module: str, owner: str) -> str:
     what = f"'polars_rank[{owner}]'" if owner in _EXTRAS else f"--group {owner}"
-    return f"needs {module.partition('.')[0]}: pip install {what}"
+    name = module.partition(".")[0]
+    return f"needs {name}: pip install {name if name in _ALONE else what}"

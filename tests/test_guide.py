@@ -49,6 +49,7 @@ TASKS = {
 #: and peers/test_guide.py.
 STORES = "tasks/stores"
 PACKAGES = {
+    "tasks/inside_tools": ["sentence_transformers", "ir_measures", "mteb", "mlflow"],
     "tasks/latex": ["great_tables"],
     "tasks/lightgbm": ["lightgbm"],
     "tasks/spark": ["pyspark"],

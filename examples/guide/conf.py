@@ -336,7 +336,11 @@ def _write_reference(_app: Sphinx) -> None:
         if isinstance(module, ModuleType) and module is not pr.metrics:
             summary, *others = (inspect.getdoc(module) or "").split("\n\n")
             notes = [each for each in others if each.startswith("Experimental")]
-            names = [f"{name}.{each}" for each in module.__all__]
+            names = [
+                f"{name}.{each}.{inner}" if inner else f"{name}.{each}"
+                for each in module.__all__
+                for inner in _names_in(getattr(module, each))
+            ]
             text = "\n\n".join([summary, *notes])
             sections.append(_section(f"pr.{name}", names, text=text))
     folder = HERE / "reference"
@@ -345,6 +349,11 @@ def _write_reference(_app: Sphinx) -> None:
         page.unlink()
     index = "\n\n".join(sections) + "\n"
     (folder / "index.rst").write_text(index, encoding="utf-8")
+
+
+def _names_in(value: object) -> list[str]:
+    """Return the public names of a module; of anything else an empty one."""
+    return value.__all__ if isinstance(value, ModuleType) else [""]
 
 
 _REFERENCE = """\

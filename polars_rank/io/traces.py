@@ -27,10 +27,9 @@ _NUMBERED = re.compile(r"retrieval\.documents\.(\d+)\.(.+)")
 
 def is_spans(value: Mapping[str, Any]) -> bool:
     """Return whether a record is a span, or a trace with spans."""
-    data = value.get("data")
     return (
         "spans" in value
-        or (isinstance(data, dict) and "spans" in data)
+        or (isinstance(value.get("data"), dict) and "spans" in value["data"])
         or "attributes.retrieval.documents" in value
         or ("attributes" in value and bool({"span_id", "context", "span_kind"} & {*value}))
         or "span_type" in value
@@ -54,14 +53,16 @@ def retrievals(value: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]
     texts = [text for name in _INPUTS if (text := _text(span.get(name)))]
     if not texts:
         raise DataError(f"{where}: the retriever span has no input with the text of the query")
+    status = str(_first(span, "status_code", "status.code"))
+    is_failed = status.upper().endswith("ERROR")
+    outputs = _outputs(span, where, is_failed=is_failed)
     record = {
         "query": texts[0],
-        "results": [_document(each, where) for each in _outputs(span)],
+        "results": [_document(each, where) for each in outputs],
         "trace": _first(span, "trace_id", "context.trace_id"),
         "latency": _seconds(span),
     }
-    status = str(_first(span, "status_code", "status.code"))
-    if status.upper().endswith("ERROR"):
+    if is_failed:
         record["error"] = _first(span, "status_message", "status.message") or status
     yield record
 
@@ -85,15 +86,18 @@ def _first(fields: Mapping[str, Any], *names: str) -> Any:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def _outputs(span: Mapping[str, Any]) -> list[Any]:
+def _outputs(span: Mapping[str, Any], where: str, *, is_failed: bool) -> list[Any]:
     numbered: dict[int, dict[str, Any]] = {}
     for name, value in span.items():
         if match := _NUMBERED.fullmatch(name):
             numbered.setdefault(int(match[1]), {})[match[2]] = value
     if numbered:
         return [numbered[index] for index in sorted(numbered)]
-    outputs = (_json(span.get(name)) for name in _OUTPUTS)
-    return next((each for each in outputs if isinstance(each, list)), [])
+    outputs = [_json(span[name]) for name in _OUTPUTS if span.get(name) is not None]
+    found = next((each for each in outputs if isinstance(each, list)), None)
+    if outputs and found is None and not is_failed:
+        raise DataError(f"{where}: the span has no list of documents; found {short(outputs[0])}")
+    return found or []
 
 
 def _document(value: Any, where: str) -> dict[str, Any]:
@@ -127,9 +131,8 @@ def _text(value: Any) -> str | None:
 
 def _seconds(span: Mapping[str, Any]) -> float | None:
     """Return the duration of a span in seconds; times are text, datetimes or nanoseconds."""
-    start, end = (
-        _first(span, f"{each}_time", f"{each}_time_unix_nano") for each in ("start", "end")
-    )
+    names = [(f"{each}_time", f"{each}_time_unix_nano") for each in ("start", "end")]
+    start, end = (_first(span, *each) for each in names)
     if isinstance(start, int) and isinstance(end, int):
         return (end - start) / 1e9
     with suppress(TypeError, ValueError):
