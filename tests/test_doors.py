@@ -318,6 +318,7 @@ def test_every_metric_of_a_very_long_list() -> None:
         share=0.25,
         interactions=3,
         seen=True,
+        forbidden=False,
         expected=False,
         long_tail=True,
         category=pl.lit("a"),

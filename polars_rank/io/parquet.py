@@ -301,10 +301,8 @@ def _sorted(
 
 def _sort_bytes(schema: pl.Schema) -> float:
     """Return the approximate bytes of memory per row while rows are sorted."""
-    numbers = {
-        name: each for name, each in schema.items() if not each.is_nested() and each != pl.String
-    }
-    values = pl.DataFrame(schema=numbers).clear(8).estimated_size() / 8
+    numbers = [each for each in schema.values() if not each.is_nested() and each != pl.String]
+    values = sum(pl.Series(dtype=each).clear(8).estimated_size() / 8 for each in numbers)
     # Numbers are in memory before and after the sort.
     return 2 * values + _PLACE_BYTES + _TEXT_BYTES * (len(schema) - len(numbers))
 
