@@ -17,7 +17,16 @@ needs.package("numpy", "test")
 from tests.bench import contenders
 
 ROOT = Path(__file__).parents[1]
-LIGHT = ["polars_rank", "polars", "clickhouse", "duckdb", "datafusion", "numba"]
+LIGHT = [
+    "polars_rank",
+    "scan_parquet",
+    "dataframe",
+    "polars",
+    "clickhouse",
+    "duckdb",
+    "datafusion",
+    "numba",
+]
 LIGHT = [x for x in LIGHT if importlib.util.find_spec(contenders.CONTENDERS[x].package)]
 
 

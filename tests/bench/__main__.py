@@ -26,7 +26,8 @@ from .logs import Log
 from .pages import number
 from .report import Case, Run
 
-SQL = ["polars_rank", "clickhouse", "duckdb", "datafusion", "polars"]
+OWN = ["polars_rank", "scan_parquet", "dataframe"]
+SQL = [*OWN, "clickhouse", "duckdb", "datafusion", "polars"]
 PYTHON = ["polars_rank", "pandas", "pytrec_eval", "ir_measures", "ranx", "sklearn"]
 #: The logs, and the contenders that read them.
 CASES = {
@@ -34,6 +35,7 @@ CASES = {
         (Log(list_length=5), SQL),
         (Log(list_length=10), [*SQL, "numba"]),
         (Log(list_length=20), SQL),
+        (Log(list_length=50), SQL),
         (Log(list_length=100), [*SQL, "numba"]),
         (Log(list_length=1000), SQL),
         (Log(list_length=10, layout="shuffled"), SQL),

@@ -57,6 +57,34 @@ def polars_rank(log: Log, metrics: list[str]) -> Stages:
     yield dict(zip(metrics, means.select(names).row(0)))
 
 
+@contender("polars_rank of pl.scan_parquet", "polars_rank")
+def scan_parquet(log: Log, metrics: list[str]) -> Stages:
+    """Default settings, streaming engine, of a plain scan; reads while it computes."""
+    import polars as pl
+    import polars_rank as pr
+
+    assert pr.evaluate and pr.metrics
+    yield
+    yield
+    names = own_names(metrics)
+    means = pr.evaluate(pl.scan_parquet(log.path), names).collect(engine="streaming")
+    yield dict(zip(metrics, means.select(names).row(0)))
+
+
+@contender("polars_rank of a DataFrame", "polars_rank")
+def dataframe(log: Log, metrics: list[str]) -> Stages:
+    """Default settings, of a table in memory."""
+    import polars as pl
+    import polars_rank as pr
+
+    assert pr.evaluate and pr.metrics
+    yield
+    frame = pl.read_parquet(log.path)
+    yield
+    names = own_names(metrics)
+    yield dict(zip(metrics, pr.evaluate(frame, names).select(names).row(0)))
+
+
 def own_names(metrics: list[str]) -> list[str]:
     return [name.replace("ndcg", "ndcg(gain='exp2')") for name in metrics]
 

@@ -15,6 +15,8 @@ from .logs import Log, count
 from tests.parts import filled
 
 BASELINE = "polars_rank"
+#: Other ways to read a log with this package, which README.md does not show.
+VARIANTS = ("scan_parquet", "dataframe")
 #: A contender that is no tool, and the logs in README.md, where it is not shown.
 LIMIT, README_LENGTHS = "numba", (10, 100)
 #: What differs by less is equal: means of float64.
@@ -73,6 +75,7 @@ class Number(NamedTuple):
 
 NUMBERS = {
     "seconds": Number("seconds", "s", "faster"),
+    "cpu": Number("seconds of all cores, with imports", "s", "less work"),
     "peak": Number("peak memory in MB", "MB", "less memory"),
 }
 
@@ -200,11 +203,13 @@ def small_table(cases: list[Case], metrics: list[str]) -> str:
     lengths = " | ".join(f"{case.log.list_length:,} documents | ratio | memory" for case in cases)
     lines = [f"| | {lengths} |", f"|---|{'--:|' * 3 * len(cases)}"]
     for name in cases[0].contenders:
-        if name == LIMIT or not all(name in case.contenders for case in cases):
+        if name in (LIMIT, *VARIANTS) or not all(name in case.contenders for case in cases):
             continue
         cells = [full_title(name, cases[0], metrics)]
         for case in cases:
-            seconds, peak = (f"{figure(case, x, name)} {NUMBERS[x].unit}" for x in NUMBERS)
+            seconds, peak = (
+                f"{figure(case, x, name)} {NUMBERS[x].unit}" for x in ("seconds", "peak")
+            )
             cells += [seconds, ratio(case.ratio("seconds", name)), peak]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -251,7 +256,7 @@ def ratio(value: float) -> str:
 def shuffled(cases: list[Case]) -> Iterator[str]:
     """Yield a sentence about the fastest other contender for each shuffled log."""
     for case in cases:
-        others = [name for name in case.contenders if name not in (BASELINE, LIMIT)]
+        others = [name for name in case.contenders if name not in (BASELINE, LIMIT, *VARIANTS)]
         if case.log.layout == "shuffled" and others:
             fastest = min(others, key=lambda name: case.ratio("seconds", name))
             yield (
@@ -268,7 +273,7 @@ def losses(cases: list[Case]) -> str:
         found: dict[str, list[str]] = {}
         for case in cases:
             for name in case.contenders:
-                if (value := case.ratio(number, name)) < 1:
+                if name not in VARIANTS and (value := case.ratio(number, name)) < 1:
                     found.setdefault(name, []).append(f"{ratio(value)} at {case.log.title}")
         texts = [f"{title(name)} ({'; '.join(found[name])})" for name in found]
         line = f"- {better}: {', '.join(texts) or 'none'}."
