@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,29 +16,7 @@ if TYPE_CHECKING:
 ENTRY = re.compile(r"^(\*{0,2}\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", re.MULTILINE)
 
 #: Descriptions of parameters that mean the same in all metrics.
-COMMON = {
-    "k": "Cutoff, a positive integer. None: the whole ranking.",
-    "rel": "Lowest relevant label. None: the `rel` of `evaluate`, 1 by default.",
-    "gain": 'Gain of a label: "linear", "exp2", "binary", a mapping `{grade: gain}`, or a function '
-    "Expr -> Expr.",
-    "discount": 'Discount of a rank: "log2", "log", "jarvelin", "reciprocal", or a function '
-    "Expr -> Expr.",
-    "max_grade": "Label with gain 1. Higher labels count as `max_grade`.",
-    "min_grade": "Label with gain 0. Lower labels count as `min_grade`.",
-    "alpha": "Redundancy: the share of a subtopic's gain that a document covering it takes from "
-    "later ones, from 0 to 1.",
-    "beta": "Persistence: probability that the user continues to the next document, in (0, 1).",
-    "subtopics": "Column of lists of the subtopics to which a document is relevant.",
-    "grades": "Column of lists of grades, one for each element of `subtopics`. None: grade 1.",
-    "weights": "Column of lists of weights, one for each element of `subtopics`; a subtopic has "
-    "one weight per query. None: equal weights.",
-    "depth": 'Divisor: "k", or "retrieved" for the smaller of k and the number of documents.',
-    "irrelevant": "Value for a ranking without relevant documents, retrieved or not (of cumulated "
-    'gain: without a gain above 0): "null" for null, None for 0.',
-    "category": "Column of the category of the document, or of lists of its categories. Null: "
-    "unknown.",
-    "size": "Number of documents in the collection. None: the number of rows of the ranking.",
-}
+COMMON: dict[str, str] = json.loads(Path(__file__).with_name("parameters.json").read_text("utf-8"))
 
 
 class DocstringParts(NamedTuple):
