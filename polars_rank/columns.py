@@ -74,7 +74,7 @@ ROLES: Mapping[str, Role] = {
     "query": Role("id", is_several=True, is_needed=True),
     **dict.fromkeys(("by", "cluster"), Role("id", is_several=True)),
     **dict.fromkeys(
-        ("click", "dwell", "human", "label", "metrics", "position",
+        ("click", "dwell", "human", "label", "latency", "metrics", "position",
          "probability", "score", "start", "end"),
         Role("number", is_needed=True),
     ),

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 #: The place of a stage in its pipeline, and whether the stage lost a document.
 STAGE_PLACE, _LOST = OWN + "place of the stage", OWN + "lost"
 #: A join that keeps the rows of the left table.
-_LEFT: Any = {"how": "left", "nulls_equal": True, "maintain_order": "left"}
-_COUNT = pl.Int64()
+LEFT: Any = {"how": "left", "nulls_equal": True, "maintain_order": "left"}
+#: The type of counts.
+COUNTS = pl.Int64()
 STAGES = (
-    ResultColumn("depth", "largest number of documents of a query", dtype=_COUNT),
+    ResultColumn("depth", "largest number of documents of a query", dtype=COUNTS),
     ResultColumn("kept", "share of the relevant documents of all queries that the stage has"),
     ResultColumn("lost", "number of relevant documents that the stage before has and this one does "
-                 "not; of the first stage, those that it did not retrieve", dtype=_COUNT),
+                 "not; of the first stage, those that it did not retrieve", dtype=COUNTS),
     ResultColumn("mean", "mean of the metric"),
     ResultColumn("difference", "change of the mean from the stage before; null for the first one"),
     ResultColumn("low", "lower bound of the confidence interval of the difference"),
@@ -186,9 +187,9 @@ def stages(
             pl.concat(pairs).filter(~is_first).drop(STAGE_PLACE), metrics, baseline=0, run=run,
             query=query, by=[*by, stage], confidence=confidence, correction=False,
         ).select(*by, stage, "difference", "low", "high")  # fmt: skip
-        found = headroom(table, metrics, **own).join(facts, on=parts, **_LEFT)
+        found = headroom(table, metrics, **own).join(facts, on=parts, **LEFT)
         best = pl.when(is_first).then("complete").otherwise(pl.col("reordered").shift(1))
-        found = found.join(changes, on=[*by, stage], **_LEFT).with_columns(best.alias("ceiling"))
+        found = found.join(changes, on=[*by, stage], **LEFT).with_columns(best.alias("ceiling"))
         return found.rename({"value": "mean"}).select(pl.col(n).cast(t) for n, t in schema.items())
 
     return deferred(result, schema)
@@ -222,7 +223,7 @@ class Pipeline(NamedTuple):
             text = f"must list the values of the column {stage!r} (`stage`), first stage first"
             raise ArgumentError(f"{text}; they are {values}", "order")
         places = pl.Series(stage, given, dtype, strict=False).to_frame().with_row_index(STAGE_PLACE)
-        return cls(log.join(places.lazy(), on=stage, **_LEFT), columns, stage, places)
+        return cls(log.join(places.lazy(), on=stage, **LEFT), columns, stage, places)
 
     def completed(self) -> pl.LazyFrame:
         """Return the log in which each stage has all documents of its queries, with their labels.
@@ -236,9 +237,9 @@ class Pipeline(NamedTuple):
         on: Any = {"on": by, "nulls_equal": True} if by else {"how": "cross"}
         every = documents.join(rows.select(*by, *of_stage).unique(), **on)
         added = every.join(rows, on=[*pair, self.stage], how="anti", nulls_equal=True)
-        once = partial(judged_once, keys=pair, label=label, table="the stages")
+        once = partial(judged_once, keys=pair, label=label, table="the rankings")
         labels = self.log.drop_nulls(label).select(*pair, label).map_batches(once)
-        return pl.concat([rows.drop(label), added], how="diagonal").join(labels, on=pair, **_LEFT)
+        return pl.concat([rows.drop(label), added], how="diagonal").join(labels, on=pair, **LEFT)
 
     def last(self) -> pl.LazyFrame:
         """Return the rankings of the last stage."""
@@ -252,8 +253,8 @@ class Pipeline(NamedTuple):
         reached = reached.rename(dict(zip(self.columns.pair, pair, strict=True)))
         after = pl.when(pl.col(pair[-1]).is_not_null()).then(place.fill_null(0))
         next_ones = self.places.select(place.cast(pl.Int64), pl.col(self.stage).alias("lost_at"))
-        both = table.join(reached, on=pair, **_LEFT).with_columns(after.alias(STAGE_PLACE))
-        return both.join(next_ones.lazy(), on=STAGE_PLACE, **_LEFT).drop(STAGE_PLACE)
+        both = table.join(reached, on=pair, **LEFT).with_columns(after.alias(STAGE_PLACE))
+        return both.join(next_ones.lazy(), on=STAGE_PLACE, **LEFT).drop(STAGE_PLACE)
 
 
 @framed
