@@ -158,7 +158,7 @@ def stages(
     schema |= schema_of_result(each for each in STAGES if details or not each.is_detail)
     if details:
         schema["lost_documents"] = pl.List(pl.Struct({n: columns.schema[n] for n in ids}))
-    parts = [*by, STAGE_PLACE, stage]
+    parts = [*by, stage]
     own: Any = {**options, "by": parts, "score": columns.score, "position": None}
     run = "run".ljust(1 + max(map(len, columns.keys)), "_")  # the name of no column
     there, place = pl.col(columns.score), pl.col(STAGE_PLACE)
@@ -167,8 +167,10 @@ def stages(
 
     def result() -> pl.DataFrame:
         held = collected(log.table).lazy()
-        table = collected(Pipeline.of(held, columns, stage, order).completed())
-        rows = table.drop_nulls(columns.doc).group_by(*parts, *ids)
+        pipeline = Pipeline.of(held, columns, stage, order)
+        placed, places = collected(pipeline.completed()), pipeline.places
+        rows = placed.drop_nulls(columns.doc).group_by(*parts, STAGE_PLACE, *ids)
+        table = placed.drop(STAGE_PLACE)
         documents = rows.agg(there.is_not_null().any(), relevant.any()).sort(ids)
         wanted = pl.col(columns.label)
         received = there.shift(1, fill_value=True).over(*by, *ids, order_by=STAGE_PLACE)
@@ -179,17 +181,18 @@ def stages(
             pl.col(_LOST).sum().alias("lost"),
             pl.struct(ids).filter(_LOST).alias("lost_documents"),
         )
-        values = per_query(table, metrics, **own)
+        values = per_query(table, metrics, **own).join(places, on=stage)
         earlier = pl.col(name).shift(1).over(*by, *query, order_by=STAGE_PLACE)
         both = [values.with_columns(earlier), values]
         pairs = [each.with_columns(pl.lit(i).alias(run)) for i, each in enumerate(both)]
         changes = compare(
             pl.concat(pairs).filter(~is_first).drop(STAGE_PLACE), metrics, baseline=0, run=run,
-            query=query, by=[*by, stage], confidence=confidence, correction=False,
-        ).select(*by, stage, "difference", "low", "high")  # fmt: skip
-        found = headroom(table, metrics, **own).join(facts, on=parts, **LEFT)
+            query=query, by=parts, confidence=confidence, correction=False,
+        ).select(*parts, "difference", "low", "high")  # fmt: skip
+        found = headroom(table, metrics, **own).join(places, on=stage).sort(*by, STAGE_PLACE)
         best = pl.when(is_first).then("complete").otherwise(pl.col("reordered").shift(1))
-        found = found.join(changes, on=[*by, stage], **LEFT).with_columns(best.alias("ceiling"))
+        found = found.with_columns(best.alias("ceiling")).join(facts, on=parts, **LEFT)
+        found = found.join(changes, on=parts, **LEFT)
         return found.rename({"value": "mean"}).select(pl.col(n).cast(t) for n, t in schema.items())
 
     return deferred(result, schema)
