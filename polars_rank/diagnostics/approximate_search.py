@@ -183,9 +183,9 @@ def fidelity(
     types = key_types(known.schema, columns.schema, [*keys, doc], ("`exact`", "`approximate`"))
     ties = options.get("ties")
     ordering = Ordering(ties if ties in TIES else None)
-    own: Any = {**options, "score": columns.score, "position": None}
+    own: Any = {"score": columns.score, "position": None}
     free(rankings, schema_of_result(FIDELITY))
-    given |= {"by": [*parts, side], "run": None, "label": None, "score": columns.score}
+    given |= {"by": [*parts, side], "run": None, "label": None, **own}
     only = {None, "latency" if time else None, None if metric is None else "metric"}
     shown = [each for each in FIDELITY if each.only in only and (details or not each.is_detail)]
     schema = {name: columns.schema[name] for name in parts} | schema_of_result(shown)
@@ -213,7 +213,9 @@ def fidelity(
             bounds = summarize(values, "recall", confidence=confidence, **by)
             found = found.join(bounds.select(*cutoffs, "low", "high"), cutoffs, **LEFT)
         if metric is not None:
-            change = stages(log, metric, stage=side, order=[0, 1], confidence=confidence, **own)
+            change = stages(
+                log, metric, stage=side, order=[0, 1], confidence=confidence, **{**options, **own}
+            )
             ends = pl.col("low", "high").name.prefix("difference_")
             change = change.filter(pl.col(side) == 1).select(*parts, "difference", ends)
             found = found.join(change, parts, **LEFT) if parts else found.join(change, how="cross")
