@@ -306,6 +306,10 @@ def headroom(
         - `lost_by_order`: `reordered` - `value`, the most that a better reranker can gain;
         - `lost_by_retrieval`: `complete` - `reordered`, which no reranker can gain.
 
+    See Also
+    --------
+    stages : What each of several stages keeps and loses.
+
     Notes
     -----
     Unjudged documents come last. If a lower value is better, the best order gives the lowest value
