@@ -84,6 +84,7 @@ ARGUMENTS: dict[str, Any] = {
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.labels.log": ONE.drop("label"),
     **dict.fromkeys(("diagnostics.movers.frame", "diagnostics.robustness.frame"), LOG),
+    "diagnostics.stages.frame": ONE.with_columns(stage=1),
     "explain_difference.a": "trec_eval",
     "explain_difference.b": "sklearn",
     "from_dicts.judgments": {"q": {"d": 1}},
@@ -101,6 +102,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
+    "diagnostics.fidelity": {"k": 1},
     "diagnostics.overlap": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
     "tune_fusion": {"folds": 2, "step": 0.5},

@@ -350,6 +350,7 @@ OTHER_DEFAULTS: dict[str, str] = {
     "diagnostics.movers k": "None: without documents, one row per query",
     "clicks.labels time": "None: the click at the last position is the last one",
     "from_lists query": "None: each row is a query",
+    "gate latency": "None: no limits",
     "gate metrics": "it has metrics of its own",
     **{
         f"clicks.{name} position": "documents of a log of clicks have positions, not scores"

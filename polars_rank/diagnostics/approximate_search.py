@@ -11,6 +11,7 @@ import polars as pl
 from polars_rank._params import OWN, free, number, share, whole_number
 from polars_rank.checks import refuse
 from polars_rank.columns import Columns
+from polars_rank.conventions import read_metrics
 from polars_rank.definitions import Ordering
 from polars_rank.diagnostics.pipelines import COUNTS, LEFT, stages
 from polars_rank.errors import ArgumentError, DataError
@@ -20,7 +21,6 @@ from polars_rank.evaluation.ranking import DOC, DOCUMENTS, TIES, retrieved_docum
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import collected, framed, lazy, schema_of
 from polars_rank.io.judgments import cast_keys
-from polars_rank.stats._arrays import require_scipy
 from polars_rank.stats.result_columns import ResultColumn, deferred, returning, schema_of_result
 from polars_rank.stats.summary import summarize
 
@@ -133,7 +133,8 @@ def fidelity(
         The tables have different queries; `exact` has several runs, or fewer than k documents for
         all queries; scores have different directions or scales; or a ranking has several latencies.
     MissingExtraError
-        scipy is not installed (extra "stats").
+        scipy is not installed (extra "stats"), with `details` or `metric`. Raised when the result
+        is collected.
 
     See Also
     --------
@@ -160,11 +161,12 @@ def fidelity(
     Aumüller, Bernhardsson & Faithfull, ANN-Benchmarks: a benchmarking tool for approximate nearest
     neighbor algorithms, 2017 (recall by distance).
     """
+    if metric is not None:
+        read_metrics(metric, options.get("conventions"), "metric")
     ks = [whole_number("k", each) for each in ([*k] if isinstance(k, Iterable) else [k])]
     if not ks:
         raise ArgumentError("is empty", "k")
     share("confidence", confidence)
-    require_scipy()
     if tolerance is not None and number("tolerance", tolerance) < 0:
         raise ArgumentError(f"must be 0 or more, or None; found {tolerance!r}", "tolerance")
     given: dict[str, Any] = {n: options.get(n, n) for n in ("query", "doc", "score", "run")}
@@ -181,8 +183,7 @@ def fidelity(
     side = "side".ljust(1 + max(map(len, rankings)), "_")  # the name of no column
     read = [*rankings, doc, columns.score, options.get("label", "label"), time]
     types = key_types(known.schema, columns.schema, [*keys, doc], ("`exact`", "`approximate`"))
-    ties = options.get("ties")
-    ordering = Ordering(ties if ties in TIES else None)
+    ordering = Ordering(ties if (ties := options.get("ties")) in TIES else None)
     own: Any = {"score": columns.score, "position": None}
     free(rankings, schema_of_result(FIDELITY))
     given |= {"by": [*parts, side], "run": None, "label": None, **own}

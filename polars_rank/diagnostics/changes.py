@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
-from polars_rank.columns import Columns, Score, scored
+from polars_rank.columns import Columns, Score
 from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.pipelines import Pipeline
 from polars_rank.evaluation.evaluate import per_query
@@ -165,14 +165,9 @@ def movers(
     free(kept, columns, "keep")
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
-    pipeline = None
-    staged = Columns.find(schema, {"stage": stage}, optional=["stage"]).one("stage")
-    if staged is not None and staged not in found.parameters:
-        frame, score = scored(frame, score, position)
-        roles = {**roles, "score": score, "label": label, "keep": None}
-        ranked_by, position = Columns.find(schema_of(frame), roles, optional=()), None
-        pipeline = Pipeline.of(frame, ranked_by, staged, order)
-        frame = pipeline.last()
+    given = {**roles, "score": score, "position": position, "label": label}
+    if (pipeline := Pipeline.find(frame, given, stage, order)) is not None:
+        frame, score, position = pipeline.last(), pipeline.columns.score, None
     values = per_query(
         frame, metric, run=run, by=[run, *groups], query=query, doc=doc, score=score, label=label,
         position=position, keep=keep, **options,

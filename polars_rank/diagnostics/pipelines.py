@@ -24,7 +24,7 @@ from polars_rank.stats.comparison import compare
 from polars_rank.stats.result_columns import ResultColumn, deferred, returning, schema_of_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
     from polars_rank.evaluation.log import EvaluateOptions, RankingOptions
@@ -227,6 +227,20 @@ class Pipeline(NamedTuple):
             raise ArgumentError(f"{text}; they are {values}", "order")
         places = pl.Series(stage, given, dtype, strict=False).to_frame().with_row_index(STAGE_PLACE)
         return cls(log.join(places.lazy(), on=stage, **LEFT), columns, stage, places)
+
+    @classmethod
+    def find(
+        cls, log: pl.LazyFrame, roles: Mapping[str, Any], stage: str, order: Iterable[Any] | None
+    ) -> Pipeline | None:
+        """Return the stages of a log; None without the default column, or if it has a role."""
+        schema, named = schema_of(log), {**roles, "stage": stage, "score": None}
+        used = Columns.find(schema, {**named, "stage": None}, optional=(*named,)).parameters
+        if stage == "stage" and (stage in used or stage not in schema):
+            if order is not None:
+                raise ArgumentError("needs a column of stages (`stage`)", "order")
+            return None
+        Columns.find(schema, named, optional=("score", "position"))
+        return cls.of(*Columns.read(log, {**roles, "keep": None}, optional=()), stage, order)
 
     def completed(self) -> pl.LazyFrame:
         """Return the log in which each stage has all documents of its queries, with their labels.

@@ -233,6 +233,10 @@ def test_movers_name_the_stage_that_lost_a_document(engine: Any) -> None:
     assert table.select("baseline_doc", "doc", "lost_at").rows() == [
         (2, 5, "retrieved"), (3, None, "filtered"), (4, None, "reranked"), (5, None, None)
     ]  # fmt: skip
+    place = pl.col("score").rank("ordinal", descending=True).over("run", "stage")
+    ranked = log.with_columns(place=place).drop("score")
+    again = pr.diagnostics.movers(ranked, "p@4", k=4, position="place", **options)
+    assert_frame_equal(again, table)
     # The judgments of a run are those of all of its stages: 3 of b, of which it has 1.
     row = pr.diagnostics.movers(log, "recall", **options).row(0, named=True)
     assert (row["value"], row["baseline_value"]) == (pytest.approx(1 / 3), 1)
@@ -252,5 +256,11 @@ def test_movers_without_stages_are_as_before() -> None:
         runs_of_stages().filter(run="b").drop("run"), "p@4", run="stage", baseline="retrieved"
     )
     assert of_stages["stage"].to_list() == ["filtered", "reranked"]
-    with pytest.raises(ERRORS.ArgumentError, match="`order` must list the values"):
-        pr.diagnostics.movers(runs_of_stages(), "p@4", baseline="a")
+    log = runs_of_stages()
+    for options, message in (
+        ({}, "`order` must list the values"),
+        ({"keep": "stage", "order": ORDER}, "`order` needs a column of stages"),
+        ({"stage": "query", "order": ORDER}, "column 'query' is used for"),
+    ):
+        with pytest.raises(ERRORS.ArgumentError, match=message):
+            pr.diagnostics.movers(log, "p@4", baseline="a", **options)
