@@ -115,8 +115,8 @@ def movers(
         Columns to keep in the result. They are constant within a query, such as its text.
     stage
         Column of the stage, if the table has the rankings of several stages of each run, of which
-        the last ones are compared. Default: "stage" if the table has it, and no other parameter
-        names it.
+        the last ones are compared: a run without the last stage is left out. Default: "stage" if
+        the table has it, and no other parameter names it.
     order
         Values of `stage`, first stage first. Not needed for one stage, or if the column is an Enum,
         whose categories are in order.
