@@ -74,7 +74,7 @@ ROLES: Mapping[str, Role] = {
     "query": Role("id", is_several=True, is_needed=True),
     **dict.fromkeys(("by", "cluster"), Role("id", is_several=True)),
     **dict.fromkeys(
-        ("click", "dwell", "forbidden", "human", "label", "metrics", "position",
+        ("click", "dwell", "forbidden", "human", "label", "latency", "metrics", "position",
          "probability", "score", "start", "end"),
         Role("number", is_needed=True),
     ),

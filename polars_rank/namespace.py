@@ -11,7 +11,8 @@ import polars as pl
 from polars_rank._params import unknown_parameter
 from polars_rank.clicks import click_through_rates, coec, labels
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
-from polars_rank.diagnostics.changes import headroom, movers
+from polars_rank.diagnostics.changes import movers
+from polars_rank.diagnostics.pipelines import headroom
 from polars_rank.diagnostics.robust_verdicts import robustness
 from polars_rank.diagnostics.similarity import overlap
 from polars_rank.errors import hint

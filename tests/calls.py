@@ -55,6 +55,9 @@ def tables() -> dict[str, Any]:
         return {
             "check.result": summary,
             "flat.result": summary,
+            "plot.fidelity.table": pr.diagnostics.fidelity(
+                RANKINGS, RANKINGS.with_columns(latency=1.0), 1, details=True
+            ),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
             "plot.intervals.table": summary,
             "plot.leaderboard.table": pr.leaderboard(VALUES),
@@ -69,7 +72,8 @@ def tables() -> dict[str, Any]:
 #: Valid arguments of required parameters, and of others that a function needs for a result. The
 #: arguments of "function.parameter" come before those of "parameter".
 ARGUMENTS: dict[str, Any] = {
-    **dict.fromkeys(("a", "b", "rankings", "gate.results"), RANKINGS),
+    **dict.fromkeys(("a", "b", "exact", "rankings", "gate.results"), RANKINGS),
+    "approximate": RANKINGS,
     **{"baseline": "a", "doc": "doc", "slices": "country", "time": "time"},
     **{"metric": "rr", "metrics": "rr", "name": "rr", "rules": ["rr >= 0"], "runs": ["a", "b"]},
     **{"k": 2, "ks": [1, 2], "lowest": 1, "max_grade": 1, "n_items": 10, "n_sampled": 1},
@@ -80,6 +84,7 @@ ARGUMENTS: dict[str, Any] = {
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.labels.log": ONE.drop("label"),
     **dict.fromkeys(("diagnostics.movers.frame", "diagnostics.robustness.frame"), LOG),
+    "diagnostics.stages.frame": ONE.with_columns(stage=1),
     "explain_difference.a": "trec_eval",
     "explain_difference.b": "sklearn",
     "from_dicts.judgments": {"q": {"d": 1}},
@@ -97,6 +102,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
+    "diagnostics.fidelity": {"k": 1},
     "diagnostics.overlap": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
     "tune_fusion": {"folds": 2, "step": 0.5},
@@ -138,11 +144,11 @@ MORE = {
 }
 #: Parameters of tables whose columns other parameters name.
 TABLES = {
-    *("a", "b", "frame", "judgments", "log", "pairs"),
+    *("a", "approximate", "b", "exact", "frame", "judgments", "log", "pairs"),
     *("rankings", "result", "table", "tables", "values", "verdicts"),
 }
 #: Parameters that a function passes on under another name.
-PASSED_ON = {f"diagnostics.{name}.metric": "metrics" for name in ("movers", "robustness")}
+PASSED_ON = {f"diagnostics.{name}.metric": "metrics" for name in ("movers", "robustness", "stages")}
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:

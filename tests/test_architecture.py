@@ -19,6 +19,8 @@ from types import ModuleType
 import polars_rank as pr
 
 # The columns of results, which have no public list.
+from polars_rank.diagnostics.approximate_search import FIDELITY
+from polars_rank.diagnostics.pipelines import STAGES
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.leaderboards import LEADERBOARD
 from polars_rank.stats.planning import POWER
@@ -56,7 +58,10 @@ PUBLIC = (
 )  # fmt: skip
 
 #: Result columns by function; their names are as public as those of functions.
-RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "summarize": SUMMARY}
+RESULTS = {
+    "compare": COMPARISON, "diagnostics.fidelity": FIDELITY, "diagnostics.stages": STAGES,
+    "leaderboard": LEADERBOARD, "power": POWER, "summarize": SUMMARY,
+}  # fmt: skip
 
 #: Lines of code per package, without docstrings, comments and blank lines: its budget, and what it
 #: may have until it has reached the budget. "." is the modules beside the packages. A limit only

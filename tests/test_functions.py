@@ -349,6 +349,7 @@ FORBIDDEN = {
 OTHER_DEFAULTS: dict[str, str] = {
     "diagnostics.movers k": "None: without documents, one row per query",
     "from_lists query": "None: each row is a query",
+    "gate latency": "None: no limits",
     "gate metrics": "it has metrics of its own",
     **{
         f"clicks.{name} position": "documents of a log of clicks have positions, not scores"

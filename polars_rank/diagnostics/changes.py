@@ -1,4 +1,4 @@
-"""What changed between two runs, by query and by document, and how much could be gained."""
+"""What changed between two runs, by query and by document."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
-from polars_rank.columns import Columns, Score, scored
+from polars_rank.columns import Columns, Score
 from polars_rank.conventions import POLARS_RANK, read_metrics
-from polars_rank.evaluation.evaluate import evaluate, per_query
-from polars_rank.evaluation.log import Log, groups_of
-from polars_rank.evaluation.means import to_rows
+from polars_rank.diagnostics.pipelines import Pipeline
+from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.names import output_name
 from polars_rank.stats.value_columns import check_run, is_run, variables, with_known_baseline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Unpack
 
     from polars_rank.conventions import ConventionsLike, Definitions
-    from polars_rank.evaluation.log import EvaluateOptions
-    from polars_rank.metrics.names import Metrics
 
 _DEPTH, _BASE = OWN + "depth", OWN + "baseline"
 #: Whether a change is a gain, its place among the gains or losses of a group, and their number.
@@ -48,6 +45,8 @@ def movers(
     label: str = "label",
     position: str | None = None,
     keep: Names | None = None,
+    stage: str = "stage",
+    order: Iterable[Any] | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
@@ -114,6 +113,13 @@ def movers(
         Column of the position, 1 first; replaces `score`.
     keep
         Columns to keep in the result. They are constant within a query, such as its text.
+    stage
+        Column of the stage, if the table has the rankings of several stages of each run, of which
+        the last ones are compared: a run without the last stage is left out. Default: "stage" if
+        the table has it, and no other parameter names it.
+    order
+        Values of `stage`, first stage first. Not needed for one stage, or if the column is an Enum,
+        whose categories are in order.
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     **definitions
@@ -133,10 +139,13 @@ def movers(
 
         With `k`, there is one row per query and rank, with `rank` after `difference`, and
         `baseline_doc`, `baseline_label`, `doc` and `label`: the documents of the baseline and of
-        the run at this rank.
+        the run at this rank. If there are stages, also `lost_at`: the first stage of the run after
+        the last one that has `baseline_doc`; null if the last stage has it.
 
     Raises
     ------
+    ArgumentError
+        The order of the stages is unknown, or `order` does not list the values of `stage`.
     DataError
         No row belongs to the baseline. Raised when the result is collected.
     """
@@ -156,6 +165,9 @@ def movers(
     free(kept, columns, "keep")
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
+    given = {**roles, "score": score, "position": position, "label": label}
+    if (pipeline := Pipeline.find(frame, given, stage, order)) is not None:
+        frame, score, position = pipeline.last(), pipeline.columns.score, None
     values = per_query(
         frame, metric, run=run, by=[run, *groups], query=query, doc=doc, score=score, label=label,
         position=position, keep=keep, **options,
@@ -194,6 +206,8 @@ def movers(
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])
+        if pipeline is not None:
+            result = pipeline.with_lost(result, [*found.keys, "baseline_doc"])
     return with_known_baseline(result, frame, run, schema[run], baseline)
 
 
@@ -249,96 +263,3 @@ def _with_documents(
         .filter(pl.any_horizontal(pl.col("doc", "baseline_doc").is_not_null()))
         .sort(*groups, run, ~pl.col(GOOD), PLACE, "rank")
     )
-
-
-@framed
-def headroom(
-    frame: pl.LazyFrame, /, metrics: Metrics, **options: Unpack[EvaluateOptions]
-) -> pl.LazyFrame:
-    """Compute how much of a metric is lost by the order of documents, and how much by retrieval.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2, 3, 4], "score": [0.9, 0.8, 0.7, None],
-    ...     "label": [0, 1, 0, 1],
-    ... })
-    >>> pr.diagnostics.headroom(log, "p@2").drop("metric", "queries")
-    shape: (1, 5)
-    ┌───────┬───────────┬──────────┬───────────────┬───────────────────┐
-    │ value ┆ reordered ┆ complete ┆ lost_by_order ┆ lost_by_retrieval │
-    │ ---   ┆ ---       ┆ ---      ┆ ---           ┆ ---               │
-    │ f64   ┆ f64       ┆ f64      ┆ f64           ┆ f64               │
-    ╞═══════╪═══════════╪══════════╪═══════════════╪═══════════════════╡
-    │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
-    └───────┴───────────┴──────────┴───────────────┴───────────────────┘
-
-    Parameters
-    ----------
-    frame
-        The long table, one row per document. Judged documents with a null score were not
-        retrieved.
-    metrics
-        Metrics, by name or as expressions.
-    **options
-        Options of `evaluate`, such as `run` and `by`. `score` and `label` are single columns.
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        Same type as `frame`. One row per group and metric, with the columns of `by`, and
-
-        - `metric`, `queries`;
-        - `value`: mean of the metric;
-        - `reordered`: mean if the retrieved documents were sorted by their labels;
-        - `complete`: mean if all judged documents were retrieved and sorted by their labels;
-        - `lost_by_order`: `reordered` - `value`, the most that a better reranker can gain;
-        - `lost_by_retrieval`: `complete` - `reordered`, which no reranker can gain.
-
-    Notes
-    -----
-    Unjudged documents come last. If a lower value is better, the best order gives the lowest value
-    and losses are negative.
-    """
-    given = read_metrics(metrics, options.get("conventions"))
-    groups, label = groups_of(schema_of(frame), options).by, str(options.get("label", "label"))
-    metric_names = [output_name(each) for each in given]
-    free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
-    log, score = scored(frame, options.get("score", "score"), options.pop("position", None))
-    Columns.find(schema_of(log), {"label": label})
-    retrieved = pl.col(score).is_not_null()
-    relevance = pl.col(label).cast(pl.Float64)
-    last = relevance.fill_null(_BELOW)
-    orders: dict[str, Score] = {
-        "value": score,
-        "reordered": pl.when(retrieved).then(last),
-        "complete": pl.when(retrieved).then(last).otherwise(relevance),
-    }
-    wide = []
-    for step, order in orders.items():
-        options["score"] = order
-        means = evaluate(log, given, **options)
-        head = [*groups, "queries"] if step == "value" else []
-        named = (pl.col(name).alias(f"{OWN}{step} {name}") for name in metric_names)
-        wide.append(means.select(*head, *named))
-    # The groups are the same, and in the same order.
-    both = pl.concat(wide, how="horizontal")
-    rows = [
-        {
-            "metric": pl.lit(name),
-            "queries": pl.col("queries"),
-            **{step: pl.col(f"{OWN}{step} {name}") for step in orders},
-        }
-        for name in metric_names
-    ]
-    return to_rows(both, groups, rows).with_columns(
-        (pl.col("reordered") - pl.col("value")).alias("lost_by_order"),
-        (pl.col("complete") - pl.col("reordered")).alias("lost_by_retrieval"),
-    )
-
-
-_STEPS = ("value", "reordered", "complete")
-#: Below all labels.
-_BELOW = -1e300

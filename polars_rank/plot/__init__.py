@@ -12,13 +12,14 @@ the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose
 
 from polars_rank.plot.cutoff_curves import at_k
 from polars_rank.plot.forest import bounds, intervals, leaderboard, slices
+from polars_rank.plot.latency_curves import fidelity
 from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.query_charts import differences, distribution
 from polars_rank.plot.time_curves import over_time
 
 __all__ = [
-    "at_k", "bounds", "differences", "distribution", "intervals", "leaderboard", "over_time",
-    "pr_curve", "slices",
+    "at_k", "bounds", "differences", "distribution", "fidelity", "intervals", "leaderboard",
+    "over_time", "pr_curve", "slices",
 ]  # fmt: skip
 
 

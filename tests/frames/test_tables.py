@@ -113,6 +113,8 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "grouped_auc": lambda m, _: pr.grouped_auc(m(ONE)),
     "answerability": lambda m, _: pr.diagnostics.answerability(m(ONE), "rr", rel=2),
     "headroom": lambda m, _: pr.diagnostics.headroom(m(ONE), METRICS),
+    "stages": lambda m, _: pr.diagnostics.stages(m(LOG), "rr", run=None, stage="run", order=[*"ab"]),
+    "fidelity": lambda m, _: pr.diagnostics.fidelity(m(ONE), m(ONE), 1, run=None),
     "movers": lambda m, _: pr.diagnostics.movers(m(LOG), "rr", baseline="a"),
     "robustness": lambda m, _: pr.diagnostics.robustness(m(LOG), "rr", baseline="a"),
     "overlap of runs": lambda m, _: pr.diagnostics.overlap(m(LOG), baseline="a"),

@@ -102,6 +102,11 @@ def every_chart(
     sliced = pr.compare(one, baseline=base, slices="country", min_queries=5, run=run, query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     board = pr.leaderboard(lists, run=run, query=query)
+    exact = log.filter(pl.col(run) == base).drop(run)
+    fidelity = pr.diagnostics.fidelity(
+        exact, log.with_columns(latency=pl.col(run).is_null() + 1.0), [1, 5], tolerance=None,
+        details=True, run=run, query=query,
+    )  # fmt: skip
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "pr_curve": pr.plot.pr_curve(log, run=run, baseline=base),
@@ -115,6 +120,7 @@ def every_chart(
         ),
         "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
+        "fidelity": pr.plot.fidelity(fidelity, run=run),
         "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
     }  # fmt: skip
@@ -397,6 +403,26 @@ class TestValues:
         expected = judged.select("run", "metric", "low", "high", share="judged")
         assert_frame_equal(result, expected, check_row_order=False)
 
+    def test_fidelity_has_the_rows_of_its_table(self) -> None:
+        """Settings x and y find 3 and 4 of the 4 first documents, in 2 and 30 ms."""
+        exact = pl.DataFrame({"query": range(4), "doc": "a", "score": 1.0})
+        doc = pl.when((pl.col("run") == "x") & (pl.col("query") == 0)).then(pl.lit("b"))
+        settings = pl.DataFrame({"run": ["x", "y"], "latency": [2.0, 30.0]})
+        approximate = settings.join(exact, how="cross").with_columns(doc=doc.otherwise(pl.lit("a")))
+        table = pr.diagnostics.fidelity(exact, approximate, 1, tolerance=None, details=True)
+        chart = pr.plot.fidelity(table)
+        result = rows_of(chart, "setting", "x", "y", "low", "high", "name")
+        low, high = table["low"].to_list(), table["high"].to_list()
+        assert result.rows() == [
+            ("x", 2.0, 3 / 4, low[0], high[0], "x"), ("y", 30.0, 1.0, low[1], high[1], "y"),
+        ]  # fmt: skip
+        axes = [each["encoding"] for each in chart.to_dict()["layer"] if "x" in each["encoding"]]
+        assert {each["x"]["scale"].get("type") for each in axes} == {"log"}  # 30 > 10 * 2
+        assert axes[-1]["y"]["title"] == "recall@1"
+        near = table.with_columns(latency_mean=pl.Series([2.0, 3.0]))
+        spec = pr.plot.fidelity(near).to_dict()["layer"][0]["encoding"]
+        assert "type" not in spec["x"]["scale"]
+
     def test_over_time_has_the_rows_of_summarize(self, specs: dict) -> None:
         result = rows_of(specs["over_time"], "run", "x", "y", "low", "high")
         assert result.height == 27
@@ -456,7 +482,9 @@ class TestColors:
     def test_a_run_has_one_colour_dash_and_shape_in_every_chart(self, specs: dict) -> None:
         for channel in ("color", "strokeDash", "shape"):
             result: dict[str, set[str]] = {}
-            for spec in specs.values():
+            for name, spec in specs.items():
+                if name == "fidelity":  # a colour is a cutoff
+                    continue
                 for layer in spec["layer"]:
                     scale = layer.get("encoding", {}).get(channel, {}).get("scale", {})
                     for run, look in zip(
@@ -611,6 +639,8 @@ class TestDegenerate:
         board = pr.leaderboard(lists, "rr")
         two = board.with_columns(metric=pl.lit("ap")).vstack(board)
         no_ranks = board.with_columns(rank_low=None)
+        one = log.filter(run="bm25").with_columns(latency=1.0)
+        exact = pr.diagnostics.fidelity(one, one, 1, details=True)
         argument, data, schema = (
             pr.errors.ArgumentError, pr.errors.DataError, pr.errors.SchemaError
         )  # fmt: skip
@@ -623,6 +653,9 @@ class TestDegenerate:
             (plot.intervals, summary.clear(), {}, data, "nothing to draw"),
             (plot.over_time, summary.clear(), {"time": "metric"}, data, "nothing to draw"),
             (plot.bounds, bands.clear(), {}, data, "nothing to draw"),
+            (plot.fidelity, exact.filter(k=2), {}, data, "nothing to draw"),
+            (plot.fidelity, exact.drop("low"), {}, schema, "'low' .*fidelity.*details=True"),
+            (plot.fidelity, exact.drop("latency_mean"), {}, schema, "'latency_mean' .*latencies"),
             (plot.over_time, of_day, {}, argument, r"rows for one value of 'day'.*\['country'\]"),
             (plot.differences, rr, {"baseline": "BM25"}, data, "run 'BM25' .`baseline`. not found"),
             (plot.at_k, log, {"baseline": "x"}, data, "'x' .* not found; available: 'bm25'"),
