@@ -2,7 +2,7 @@
 
 `facts` decides which choices can matter, and finds runs that do what no retrieval system does, such
 as the same score for all documents: the rows of a log, or of a random sample of its queries, are
-grouped by ranking and label. `log_counts` counts all rows, also invalid ones, which do not raise.
+grouped by ranking and label. `log_counts` counts all rows.
 """
 
 from __future__ import annotations
@@ -250,51 +250,29 @@ def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterat
 
 
 _RANKING, _LENGTH = OWN + "ranking", OWN + "length"
+_SUMS = ("rows", "retrieved", "not_retrieved", "unjudged", "tied", "repeated")
 
 
 def log_counts(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
-    """Count rows, rankings, labels, ties and invalid rows of a log, by group.
+    """Return the numbers of rows, rankings, missing values and ties of a valid log, by group.
 
-    Parameters
-    ----------
-    log, columns
-        The log, and its columns.
-    rel
-        The lowest relevant label.
-    groups
-        Columns that split the log.
-
-    Returns
-    -------
-    LazyFrame
-        One row per group, in sorted order, with the columns of `groups`, and
-
-        - `rows`, `rankings`: number of rows and of rankings;
-        - `shortest`, `median_length`, `mean_length`, `longest`: lengths of rankings in rows;
-        - `not_retrieved`: rows without a score; `unlabelled`: rows without a label; `unjudged`:
-          rows with a score and without a label, and `unjudged_share`, their share of the rows with
-          a score;
-        - `tied_rankings`, `tied_documents`: shares of rankings with ties, and of tied documents;
-        - `barren_rankings`: rankings without a relevant document; `unretrieved_rankings`: rankings
-          without a score;
-        - `repeated`: duplicate documents in a ranking;
-        - `null_query`, `null_doc`, `bad_score`, `bad_label`: rows without an id, and with a NaN
-          or infinite value.
+    Lengths are in rows. The unjudged rows have a score and no label, and barren rankings have no
+    relevant document. `tied_rankings`, `tied_documents` and `unjudged_share` are shares.
     """
     rankings = _by_ranking(log, columns, rel, groups)
-    sums = [name for name in rankings.collect_schema() if name not in {*columns.keys, *groups}]
+    names = [name for name in _SUMS if name != "repeated" or columns.doc is not None]
     counts = {
         "rankings": pl.len(),
         "tied_rankings": (pl.col("tied") > 0).sum(),
         "barren_rankings": (pl.col("hits") == 0).sum(),
         "unretrieved_rankings": (pl.col("retrieved") == 0).sum(),
+        **{name: pl.col(name).sum() for name in names},
     }
     # By length, the median does not need the lengths of all rankings.
     by_length = rankings.group_by(*groups, pl.col("rows").cast(pl.Int64).alias(_LENGTH)).agg(
-        *(pl.col(name).cast(pl.Int64).sum() for name in sums if name not in (_RANKING, "hits")),
-        *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
+        count.cast(pl.Int64).alias(name) for name, count in counts.items()
     )
     length, number, retrieved = (pl.col(name) for name in (_LENGTH, "rankings", "retrieved"))
     so_far, every = number.cum_sum(), number.sum()
@@ -305,14 +283,11 @@ def log_counts(
         length.max().alias("longest"),
         ((middle[0] + middle[1]) / 2).alias("median_length"),
     ]
-    whole = grouped(by_length.sort(*groups, _LENGTH), groups, aggregates).with_columns(
-        mean_length=ratio(pl.col("rows"), number),
+    return grouped(by_length.sort(*groups, _LENGTH), groups, aggregates).with_columns(
         tied_rankings=ratio(pl.col("tied_rankings"), number),
         tied_documents=ratio(pl.col("tied"), retrieved),
         unjudged_share=ratio(pl.col("unjudged"), retrieved),
     )
-    known = whole.collect_schema()
-    return whole.select(*groups, *(name for name in _ORDER if name in known))
 
 
 def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> pl.LazyFrame:
@@ -322,16 +297,6 @@ def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> 
     return counted.sort([*groups, OWN + "label"], nulls_last=True).select(
         *groups, label=pl.col(OWN + "label"), rows=pl.col("len").cast(pl.Int64)
     )
-
-
-#: Order of the columns.
-_ORDER = (
-    *("rows", "rankings", "shortest", "median_length", "mean_length", "longest"),
-    *("not_retrieved", "unlabelled", "unjudged", "unjudged_share"),
-    *("tied_rankings", "tied_documents"),
-    *("barren_rankings", "unretrieved_rankings", "repeated"),
-    *("null_query", "null_doc", "bad_score", "bad_label"),
-)
 
 
 def _by_ranking(
@@ -353,16 +318,10 @@ def _by_ranking(
         "rows": row,
         "retrieved": retrieved,
         "not_retrieved": row & ~retrieved,
-        "unlabelled": row & ~labelled,
         "unjudged": retrieved & ~labelled,
         "tied": retrieved & score.is_duplicated(),
         "hits": is_relevant(label, rel),
-        "null_query": pl.any_horizontal(pl.col(name).is_null() for name in columns.query),
-        "bad_score": ~score.cast(pl.Float64).is_finite(),
-        "bad_label": ~label.cast(pl.Float64).is_finite(),
     }
-    for doc in known:
-        counts["null_doc"] = row & doc.is_null()
     return log.group_by(keys, maintain_order=True).agg(
         *(pl.col(name).first() for name in groups if name not in keys),
         *(count.sum().alias(name) for name, count in counts.items()),
