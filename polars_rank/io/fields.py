@@ -6,10 +6,12 @@ that could have a role which is still free is an error that lists the fields, ne
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import polars as pl
@@ -57,71 +59,38 @@ class FieldRole(NamedTuple):
     patterns: tuple[str, ...]
 
 
-_DOC = (
-    "doc(id|no)|documentid|(corpus|chunk|node|passage|item|product|object)id|pid|sku|asin",
-    "doc",
-    "document|item|product|url",
+_FILE: dict[str, dict[str, list[str]]] = json.loads(
+    Path(__file__).with_name("fields.json").read_text("utf-8").replace("{runs}", "|".join(RUNS))
 )
-_LABEL = "label|relevance|rating|grade|rel|judge?ment|gain", "relevant", "score"  # as in BEIR
-_SCORE = "score|similarity|relevancescore"
-_RANK = "rank|position|docposition", "pos|place"
-_PART = "(doc|document|chunk|passage|source)?s?(id)?s?"
-_RELEVANT = (
-    f"(relevant|expected|gold|golden|positive){_PART}|(reference|relevant)contextids"
-    "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments|answersessionids"
-)
-_RESULTS = (
-    f"(retrieved|predicted|returned|ranked){_PART}|(retrieved)?contextids|(doc|document)(s|s?ids)"
-    "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches|retrievalresults"
-)
-_SHARED = {
-    "query": FieldRole("the query", _ID, ("queryid|qid|topicid|questionid|searchtext",)),
-    "text": FieldRole(
-        "the text of the query", _ID, ("query|question|querytext|(user)?input|userquery",)
-    ),
-    "doc": FieldRole("the document", _ID, _DOC),
-    "start": FieldRole("the start of a passage", _NUMBER, ("start(char)?",)),
-    "end": FieldRole("the end of a passage", _NUMBER, ("end(char)?",)),
-    "category": FieldRole("the category of the query", _ID, ("category", "class")),
-}
+_KINDS_OF_VALUES = {
+    "id": _ID, "number": _NUMBER, "list": _LIST, "flag": frozenset({"flag"}),
+    "any": _ID | _NUMBER | _LIST,
+}  # fmt: skip
+
+
+def _role(meaning: str, values: str, *patterns: str) -> FieldRole:
+    # Of two lists, such as "relevant_texts" and "relevant_ids", that of ids counts.
+    first = [f"(?=.*ids$)({each})" for each in patterns if values == "list"]
+    return FieldRole(meaning, _KINDS_OF_VALUES[values], (*first, *patterns))
+
+
 ROLES: dict[Kind, dict[str, FieldRole]] = {
-    "judgments": {
-        **_SHARED,
-        "relevant": FieldRole(
-            "the list of relevant documents", _LIST, (f"(?=.*ids$)({_RELEVANT})", _RELEVANT)
-        ),
-        "label": FieldRole("the label", _NUMBER, _LABEL),
-        "forbidden": FieldRole("the list of forbidden documents", _LIST, (f"forbidden{_PART}",)),
-        "answerable": FieldRole(
-            "whether there is an answer", frozenset({"flag"}), ("(is)?answerable",)
-        ),
-    },
-    "run": {
-        **_SHARED,
-        "results": FieldRole(
-            "the list of retrieved documents", _LIST, (f"(?=.*ids$)({_RESULTS})", _RESULTS)
-        ),
-        "score": FieldRole("the score", _NUMBER, (_SCORE,)),
-        "rank": FieldRole("the rank", _NUMBER, _RANK),
-        "run": FieldRole("the run", _ID, ("run(id)?", f"searchconfigurationid|{'|'.join(RUNS)}")),
-        "latency": FieldRole("the latency", _NUMBER, ("latency(ms)?",)),
-        "error": FieldRole("the error", _ID | _NUMBER | _LIST, ("error",)),
-    },
+    kind: {role: _role(*row) for role, row in {**_FILE["shared"], **_FILE[kind]}.items()}
+    for kind in VALUE
 }
 #: The patterns of fields of documents in a list, where they differ: "id" is of the document, next
 #: to which others describe it, and pairs and mappings have "id" and "value".
-_INSIDE = {
-    "doc": (_DOC[0], "id|key", *_DOC[1:]),
-    "label": (*_LABEL, "value"),
-    "score": (_SCORE, "value"),
-}
+_INSIDE = _FILE["inside"]
 #: Roles that `fields` cannot name.
 _UNNAMED_ROLES = ("text", "answerable")
 #: Names of numbers that are neither labels nor scores, and of users, who are queries in logs.
 _NEUTRAL = "forbidden|page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
 _USER = "user(id)?|session(id)?"
 #: Fields with a meaning in one of the two kinds of files, which are no columns of the other.
-_KNOWN = "|".join(["query|id|doc|text", *_LABEL, _SCORE, *_RANK])
+_KNOWN = "|".join(
+    ["query|id|doc|text", *ROLES["judgments"]["label"].patterns, *ROLES["run"]["score"].patterns,
+     *ROLES["run"]["rank"].patterns]
+)  # fmt: skip
 
 
 @lru_cache(4096)
