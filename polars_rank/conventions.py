@@ -458,9 +458,7 @@ def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conve
 
 
 def read_metrics(
-    metrics: Metrics,
-    conventions: ConventionsLike | None = None,
-    parameter: str = "metrics",
+    metrics: Metrics, conventions: ConventionsLike | None = None, parameter: str = "metrics"
 ) -> list[pl.Expr]:
     """Return metrics as expressions; names that differ between tools follow the conventions."""
     return resolve(

@@ -206,7 +206,7 @@ def _log(
         )
         .with_columns(position=col("score").rank("ordinal", descending=True).over("_ranking"))
         .with_columns(
-            click=u_click < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
+            click=u_click < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt()
         )
         # A skewed duration of about 8 s per grade, at most half an hour.
         .with_columns(dwell=8 * (1 + col("_truth")) * u_dwell / (1.02 - u_dwell))

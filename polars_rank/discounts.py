@@ -12,12 +12,7 @@ import polars as pl
 from polars_rank._params import is_number, public
 from polars_rank.errors import ArgumentError
 
-__all__ = [
-    "jarvelin",
-    "log",
-    "log2",
-    "reciprocal",
-]
+__all__ = ["jarvelin", "log", "log2", "reciprocal"]
 
 Discount: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 @public
 def identify(
-    frame: Any,
-    metric: str | Metric,
-    value: Any,
-    *,
-    n: int = 5,
-    **options: Unpack[RankingOptions],
+    frame: Any, metric: str | Metric, value: Any, *, n: int = 5, **options: Unpack[RankingOptions]
 ) -> pl.DataFrame:
     """Return the definitions under which a metric has the value of another tool.
 

@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
-from polars_rank.evaluation.ranking import (
-    DOCUMENT,
-    IDEAL_LABEL,
-    POSITION,
-    TIE_COLUMNS,
-    Reads,
-)
+from polars_rank.evaluation.ranking import DOCUMENT, IDEAL_LABEL, POSITION, TIE_COLUMNS, Reads
 from polars_rank.evaluation.stages import (
     Needs,
     Stage,

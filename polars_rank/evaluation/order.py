@@ -61,7 +61,7 @@ def rank_order(ordering: Ordering, columns: Columns, *, only_label: bool = False
     if ties == "expected":
         raise ArgumentError(
             "`ties='expected'` is a mean over many orders; it is available in per_query and "
-            "evaluate. Use 'doc', 'best' or 'worst' here",
+            "evaluate. Use 'doc', 'best' or 'worst' here"
         )
     ties = ties or ("worst" if doc is None else "doc")
     if ties in ("doc", "doc_ascending") and doc is None:

@@ -255,12 +255,7 @@ def _with_inputs(log: Log, needs: Needs, reads: AbstractSet[str]) -> Log:
     others = {own: pl.col(name) for own, name in read.items()}
     if DOCUMENT in reads:
         others[DOCUMENT] = log.columns.is_document
-    return replace(
-        log,
-        others=others,
-        refusals=needs.refused,
-        checks_of_others=_checks(log, needs),
-    )
+    return replace(log, others=others, refusals=needs.refused, checks_of_others=_checks(log, needs))
 
 
 def _checks(log: Log, needs: Needs) -> list[Check]:

@@ -435,7 +435,7 @@ def _with_lists(
     for name in ("subtopics", "grades"):
         if name in others or name in keys:
             raise SchemaError(
-                f"the judgments already have a column {name!r}, which `subtopic` adds; rename it",
+                f"the judgments already have a column {name!r}, which `subtopic` adds; rename it"
             )
     relevant = col(label) > 0
 

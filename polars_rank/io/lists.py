@@ -208,7 +208,7 @@ def _element_type(parameter: str, column: str, dtype: pl.DataType) -> pl.DataTyp
         values = "scores" if parameter == "retrieved" else "labels"
         raise SchemaError(
             f"column {column!r} (`{parameter}`) must hold lists of ids; found {dtype}; if it holds "
-            f"{values}, pass it as `{values}`",
+            f"{values}, pass it as `{values}`"
         )
     return cast("pl.DataType", element)
 
@@ -497,12 +497,7 @@ def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any,
 
 @public
 def from_arrays(
-    labels: Any,
-    scores: Any,
-    *,
-    groups: Any = None,
-    queries: Any = None,
-    docs: Any = None,
+    labels: Any, scores: Any, *, groups: Any = None, queries: Any = None, docs: Any = None
 ) -> pl.DataFrame:
     """Convert arrays of labels and scores to the long table.
 

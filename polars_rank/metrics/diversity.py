@@ -405,7 +405,7 @@ def _embedded(documents: pl.DataFrame, column: str, *, of_ranking: bool) -> pl.D
     if inner is None or not inner.is_numeric():
         raise SchemaError(
             f"{parameter} must have arrays or lists of numbers; found {dtype}; set `distance` to "
-            "'category' or 'jaccard' to compare other values",
+            "'category' or 'jaccard' to compare other values"
         )
     values = documents.get_column("value")
     if isinstance(dtype, pl.List):
@@ -413,7 +413,7 @@ def _embedded(documents: pl.DataFrame, column: str, *, of_ranking: bool) -> pl.D
         if len(lengths) > 1:
             raise DataError(
                 f"{parameter} has embeddings of different lengths, from {lengths[0]} to "
-                f"{lengths[-1]}",
+                f"{lengths[-1]}"
             )
         values = values.list.to_array(int(lengths.sum()))
     width = values.dtype.shape[0]  # type: ignore[attr-defined]

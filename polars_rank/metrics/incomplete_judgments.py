@@ -135,11 +135,7 @@ def _wrong_above(wrong: pl.Expr, hits: pl.Expr, relevant: pl.Expr) -> pl.Expr:
 
 
 @define_metric(
-    low=None,
-    high=0,
-    aggregate="geometric",
-    undefined="no document is relevant",
-    expected=False,
+    low=None, high=0, aggregate="geometric", undefined="no document is relevant", expected=False
 )
 def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> Value:
     r"""Logarithm of bpref; `evaluate` returns the geometric mean of bpref.

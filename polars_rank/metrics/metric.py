@@ -89,10 +89,7 @@ class Metric(pl.Expr):
     """
 
     def __init__(
-        self,
-        function: Callable[..., Value],
-        arguments: Mapping[str, Any],
-        alias: str | None = None,
+        self, function: Callable[..., Value], arguments: Mapping[str, Any], alias: str | None = None
     ) -> None:
         self.function = function
         self.arguments: dict[str, Any] = dict(arguments)

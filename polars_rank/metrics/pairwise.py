@@ -155,9 +155,7 @@ def _area_below(score: pl.Expr, hit: pl.Expr, *, max_fpr: float) -> pl.Expr:
 
 
 @define_metric(
-    skipped=True,
-    undefined="all or none of the first k documents are relevant",
-    expected=False,
+    skipped=True, undefined="all or none of the first k documents are relevant", expected=False
 )
 def pair_accuracy(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Pair accuracy: fraction of relevant-nonrelevant pairs in the right order.

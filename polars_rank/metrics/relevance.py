@@ -457,10 +457,7 @@ def _best_precision(
 
 @define_metric(undefined="no document is relevant", expected=False)
 def eleven_point(
-    *,
-    recalls: Sequence[float] | None = None,
-    rounding: Rounding = "up",
-    rel: float | None = None,
+    *, recalls: Sequence[float] | None = None, rounding: Rounding = "up", rel: float | None = None
 ) -> Value:
     r"""Eleven-point average: mean interpolated precision at recall 0, 0.1, ..., 1.
 
@@ -500,12 +497,7 @@ def eleven_point(
 
 
 def _precisions_at(
-    hit: pl.Expr,
-    rank: pl.Expr,
-    relevant: pl.Expr,
-    *,
-    recalls: Sequence[float],
-    rounding: Rounding,
+    hit: pl.Expr, rank: pl.Expr, relevant: pl.Expr, *, recalls: Sequence[float], rounding: Rounding
 ) -> pl.Expr:
     """Return the sum of the highest precisions at several recalls."""
     ranks = rank.filter(hit)
@@ -517,11 +509,7 @@ def _precisions_at(
 
 
 @define_metric(
-    low=None,
-    high=0,
-    aggregate="geometric",
-    undefined="no document is relevant",
-    expected=False,
+    low=None, high=0, aggregate="geometric", undefined="no document is relevant", expected=False
 )
 def log_average_precision(
     k: int | None = None, *, floor: float = 1e-5, rel: float | None = None

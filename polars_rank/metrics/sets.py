@@ -277,8 +277,7 @@ def set_ap(*, rel: float | None = None) -> Value:
 
 
 @define_metric(
-    undefined="no document was retrieved or no document is relevant",
-    order_matters="never",
+    undefined="no document was retrieved or no document is relevant", order_matters="never"
 )
 def set_relative_precision(*, rel: float | None = None) -> Value:
     r"""Set relative precision: number of relevant documents retrieved over min(n, R).
