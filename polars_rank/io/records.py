@@ -18,6 +18,7 @@ from polars_rank._params import OWN
 from polars_rank.checks import refuse
 from polars_rank.errors import DataError, RankError, hint, number_of, short
 from polars_rank.io.fields import MISSING, VALUE, Fields, FieldValues, is_list, listed, place, plain
+from polars_rank.io.spans import separate_spans
 from polars_rank.io.traces import flat, is_spans, retrievals
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def read_table(
 
     `is_text` says whether the table is from a text file, where ids may be separated in a column.
     """
+    table = separate_spans(table) if kind == "run" else table
     schema = table.collect_schema()
     lists = [name for name in schema if is_list(name, kind, given)]
     texts = [name for name in lists if schema[name] == pl.String]

@@ -272,6 +272,21 @@ def join_spans(
     return _with_characters(table, parts, spans, pairs, [*groups, *queries], queries)
 
 
+def separate_spans(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the chunks of a result of `join_spans`, with document, start and end as columns.
+
+    The labels are left out, because they follow from the spans. Other tables are unchanged.
+    """
+    schema = table.collect_schema()
+    doc = schema.get("doc")
+    names = [each.name for each in doc.fields] if isinstance(doc, pl.Struct) else []
+    if names != ["doc", "start", "end"] or "score" not in schema:
+        return table
+    # A span that was not retrieved is no chunk, but its query has a ranking.
+    chunk = pl.when(col("score").is_not_null()).then(col(names))
+    return table.drop("label", "subtopics", strict=False).unnest("doc").with_columns(chunk)
+
+
 #: Whether a span is relevant.
 _IS_RELEVANT = col(_SPAN_LABEL) > 0
 

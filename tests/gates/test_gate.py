@@ -686,15 +686,14 @@ def test_spans_of_text_are_joined(tmp_path: Path) -> None:
     assert "a:0-100 *a:100-200 b:0-100" in str(gated(SPANS, CHUNKS, floors={"recall@5": 0.9}))
     SPANS.write_ndjson(tmp_path / "golden.jsonl")
     CHUNKS.write_ndjson(tmp_path / "chunks.jsonl")
-    other = gated(
-        tmp_path / "golden.jsonl", tmp_path / "chunks.jsonl", metrics=["recall@5", "mrr@10"]
-    )
-    assert other.table.equals(gate.table)
-    assert other.queries.drop("text").equals(gate.queries.drop("text"))
-    # The documents of the joined table are chunks, not judged spans.
-    for judged, found in ((joined, CHUNKS), (joined.drop("score"), CHUNKS), (SPANS, joined)):
+    joined.write_parquet(tmp_path / "joined.parquet")
+    for found in (joined, tmp_path / "chunks.jsonl", tmp_path / "joined.parquet"):
+        other = gated(tmp_path / "golden.jsonl", found, metrics=["recall@5", "mrr@10"])
+        assert other.table.equals(gate.table)
+        assert other.queries.drop("text").equals(gate.queries.drop("text"))
+    for judged in (joined, joined.drop("score")):  # their documents are chunks, not judged spans
         with pytest.raises(pr.errors.SchemaError, match="'doc' has the type Struct"):
-            gated(judged, found)
+            gated(judged, CHUNKS)
     with pytest.raises(pr.errors.SchemaError, match="'start' .*not found; available in `results`"):
         gated(SPANS, CHUNKS.drop("start", "end"))
 
