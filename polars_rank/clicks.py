@@ -188,8 +188,11 @@ def _satisfied(log: pl.LazyFrame, dwell: str, seconds: float | None, position: s
 def _of_events(
     log: pl.LazyFrame, grades: Mapping[Any, float], event: str | None, position: str
 ) -> pl.LazyFrame:
-    steps, schema = _sorted_grades(grades), schema_of(log)
-    names = pl.Series([*grades]).dtype
+    if not isinstance(grades, Mapping):
+        raise ArgumentError(f"must be a mapping, such as a dict; found {grades!r}", "grades")
+    if not (numbers := [*grades.values()]) or not all(map(is_number, numbers)):
+        raise ArgumentError(f"must have at least one grade, all numbers; found {numbers}", "grades")
+    steps, schema, names = sorted(numbers), schema_of(log), pl.Series([*grades]).dtype
     Columns.find(schema, {"grades": [*grades]} if event is None else {"event": event})
     if event is not None and common_type(names, schema[event]) is None:
         raise SchemaError(
@@ -204,7 +207,9 @@ def _of_events(
         return _numbers(name, negative("grades", name)) > 0
 
     by_grade = sorted(grades, key=lambda name: grades[name])
-    label = _highest((grades[name], happened(name)) for name in by_grade)
+    label = pl.lit(None)
+    for name in by_grade:  # the last grade whose condition is true
+        label = pl.when(happened(name)).then(pl.lit(grades[name])).otherwise(label)
     return _labeled(log, label if steps[0] <= 0 else label.fill_null(0), position, steps)
 
 
@@ -267,24 +272,6 @@ def _checked(column: str, problems: Mapping[str, pl.Expr], values: pl.Series) ->
                 f"{problem} ({len(invalid):,} of {rows} checked; e.g. {invalid.min()!r})"
             )
     return values.cast(pl.Float64).fill_nan(None)
-
-
-def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
-    """Return the last grade whose condition is true; null if no condition is true."""
-    label: pl.Expr = pl.lit(None)
-    for grade, condition in steps:
-        label = pl.when(condition).then(pl.lit(grade)).otherwise(label)
-    return label
-
-
-def _sorted_grades(grades: Any) -> list[float]:
-    """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
-    if not isinstance(grades, Mapping):
-        raise ArgumentError(f"must be a mapping, such as a dict; found {grades!r}", "grades")
-    numbers = [*grades.values()]
-    if not numbers or not all(map(is_number, numbers)):
-        raise ArgumentError(f"must have at least one grade, all numbers; found {numbers}", "grades")
-    return sorted(numbers)
 
 
 @framed

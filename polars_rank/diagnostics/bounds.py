@@ -16,11 +16,11 @@ from polars_rank.diagnostics.judgment_extremes import (
     label_of_relevant,
     without_negative_gains,
 )
-from polars_rank.errors import ArgumentError, DataError, recorded_warnings
+from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.means import Means, ratio, to_rows
-from polars_rank.frames.tables import collected, framed
+from polars_rank.frames.tables import framed
 from polars_rank.metrics.expectations import FIRST, LAST, has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
@@ -239,18 +239,6 @@ def judgment_bounds(
         for index, metric in enumerate(given)
     }
     return _long(wide, log.columns.by, rows)
-
-
-def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.DataFrame | None:
-    """Return the bounds of a metric of an evaluated log, which has issued its warnings.
-
-    Return None if the metric has none.
-    """
-    try:
-        with recorded_warnings():
-            return collected(judgment_bounds(frame, metric, **options))
-    except (ArgumentError, DataError):
-        return None
 
 
 _NOTHING = pl.lit(None, dtype=pl.Float64)

@@ -11,9 +11,9 @@ import polars as pl
 from polars_rank._params import OWN, free, share
 from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, read_metrics
-from polars_rank.diagnostics.bounds import known_bounds
+from polars_rank.diagnostics.bounds import judgment_bounds
 from polars_rank.diagnostics.log_facts import LogFacts, facts, sampled
-from polars_rank.errors import DataError, recorded_warnings, short, warn
+from polars_rank.errors import ArgumentError, DataError, recorded_warnings, short, warn
 from polars_rank.evaluation.evaluate import VALUE, values_under
 from polars_rank.evaluation.log import Log
 from polars_rank.frames.tables import collected, framed, schema_of
@@ -387,8 +387,11 @@ class _Tried(NamedTuple):
         Return None if the metric has no bounds.
         """
         run, margin = self.run, self.margin
-        bounds = known_bounds(frame, self.made.given, **{**self.columns, "counts": "mean"})
-        if bounds is None:
+        options = {**self.columns, "counts": "mean"}
+        try:
+            with recorded_warnings():  # the evaluation has issued them
+                bounds = collected(judgment_bounds(frame, self.made.given, **options))
+        except (ArgumentError, DataError):
             return None
         low, high = (pl.col(name).filter(self.is_baseline).first() for name in ("low", "high"))
         ranges = bounds.select(run, least=pl.col("low") - high, most=pl.col("high") - low)

@@ -62,10 +62,8 @@ class FieldRole(NamedTuple):
 _FILE: dict[str, dict[str, list[str]]] = json.loads(
     Path(__file__).with_name("fields.json").read_text("utf-8").replace("{runs}", "|".join(RUNS))
 )
-_KINDS_OF_VALUES = {
-    "id": _ID, "number": _NUMBER, "list": _LIST, "flag": frozenset({"flag"}),
-    "any": _ID | _NUMBER | _LIST,
-}  # fmt: skip
+_KINDS_OF_VALUES = {"id": _ID, "number": _NUMBER, "list": _LIST, "flag": frozenset({"flag"})}
+_KINDS_OF_VALUES["any"] = _ID | _NUMBER | _LIST
 
 
 def _role(meaning: str, values: str, *patterns: str) -> FieldRole:
@@ -87,10 +85,8 @@ _UNNAMED_ROLES = ("text", "answerable")
 _NEUTRAL = "forbidden|page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
 _USER = "user(id)?|session(id)?"
 #: Fields with a meaning in one of the two kinds of files, which are no columns of the other.
-_KNOWN = "|".join(
-    ["query|id|doc|text", *ROLES["judgments"]["label"].patterns, *ROLES["run"]["score"].patterns,
-     *ROLES["run"]["rank"].patterns]
-)  # fmt: skip
+_VALUES = (*_FILE["judgments"]["label"][2:], *_FILE["run"]["score"][2:], *_FILE["run"]["rank"][2:])
+_KNOWN = "|".join(("query|id|doc|text", *_VALUES))
 
 
 @lru_cache(4096)

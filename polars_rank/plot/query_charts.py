@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, public, whole_number
+from polars_rank._params import OWN, one_of, public, whole_number
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.log_checks import with_run_warning
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.run_styles import Colors
 
+Kind: TypeAlias = Literal["histogram", "ecdf"]
+
 #: The value of a ranking, whether it is undefined, and the same of the baseline.
 _VALUE, _UNDEFINED = OWN + "value", OWN + "undefined"
 _BASELINE, _EITHER = OWN + "baseline", OWN + "either undefined"
@@ -44,6 +46,7 @@ def distribution(
     values: Any,
     metric: str | Metric | None = None,
     *,
+    kind: Kind = "histogram",
     run: str | None = "run",
     baseline: Any = None,
     bins: int = 20,
@@ -54,7 +57,7 @@ def distribution(
     Examples
     --------
     >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
-    >>> chart = pr.plot.distribution(values, baseline="bm25")
+    >>> chart = pr.plot.distribution(values, kind="ecdf", baseline="bm25")
     >>> chart.save("ndcg.png")  # doctest: +SKIP
 
     Parameters
@@ -63,12 +66,14 @@ def distribution(
         Per-query values, as `per_query` returns them.
     metric
         The column to draw; None if there is only one metric.
+    kind
+        Kind of chart: "histogram" (default), or "ecdf" for the cumulative share of queries.
     run
         Column of the run. None for one series.
     baseline
         Run that the others are compared with, drawn first, in gray.
     bins
-        Number of bins. They have equal width, from 0 to 1 for values in this range,
+        Number of bins of a histogram. They have equal width, from 0 to 1 for values in this range,
         otherwise from the smallest to the largest value.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
@@ -76,7 +81,8 @@ def distribution(
     Returns
     -------
     altair.LayerChart
-        A vertical line marks the mean of each run.
+        A vertical line marks the mean of each run. All points of an ECDF are exact; with more than
+        a few hundred distinct values, some are omitted.
 
     Raises
     ------
@@ -84,6 +90,7 @@ def distribution(
         If there is nothing to draw.
     """
     draw.altair()
+    one_of("kind", kind, ("histogram", "ecdf"))
     whole_number("bins", bins)
     data = _Rankings.of(values, metric, run)
     name = draw.metric_title(data.metric.name)
@@ -92,7 +99,7 @@ def distribution(
     subtitle = [f"{draw.counted(spread.get_column('queries'))}{undefined} · vertical line: mean"]
     spread, runs = labeled(spread, baseline, colors)
     max_cells = draw.ROWS // (2 * len(runs.labels)) - 1
-    if bins > max_cells:
+    if kind == "histogram" and bins > max_cells:
         raise ArgumentError(
             f"must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}", "bins"
         )
@@ -101,19 +108,30 @@ def distribution(
         ends = 0.0, 1.0
     elif ends[0] == ends[1]:
         ends = ends[0] - 0.5, ends[1] + 0.5
-    low, high = ends
-    place = (pl.col(_VALUE) - low) / (high - low) * bins
-    cell = (place + _TINY).floor().clip(0, bins - 1).cast(pl.Int64).alias("cell")
-    known = data.rows.filter(pl.col(_VALUE).is_not_null())
-    counts, _ = labeled(known.group_by(*groups(data.run), cell).agg(number=pl.len()))
-    x = draw.axis("X", "x", name, scale={"domain": [low, high], "nice": False})
-    table, layers = _histogram(counts, spread, runs, ends, bins, x)
+    counts = _cell_counts(data, ends, bins if kind == "histogram" else max_cells)
+    scale = {"domain": [*ends], "nice": False}
+    x = draw.axis("X", "x", name, scale=scale, grid=kind == "ecdf")
+    if kind == "ecdf":
+        table, layers = _ecdf(counts, spread, runs, name, ends, x)
+        title = f"Cumulative distribution of {name} over queries"
+    else:
+        table, layers = _histogram(counts, spread, runs, ends, bins, x)
+        title = f"Distribution of {name} over queries"
     means = spread.select("run", "counted", x="mean").filter(pl.col("x").is_not_null())
     tips = draw.tooltip(("x", draw.mean_title(name), ".4f"), ("counted", "queries", ",d"), of=runs)
     look = draw.looks(runs, *_LINES)
     rule = draw.layer("rule", {"strokeWidth": 1.5}, data=means, x=x, tooltip=tips, **look)
-    title = f"Distribution of {name} over queries"
     return draw.layered(table, [*layers, rule], title=title, subtitle=subtitle)
+
+
+def _cell_counts(data: _Rankings, ends: tuple[float, float], cells: int) -> pl.DataFrame:
+    """Return the number of values of each run in each cell, and the largest of them."""
+    low, high = ends
+    place = (pl.col(_VALUE) - low) / (high - low) * cells
+    cell = (place + _TINY).floor().clip(0, cells - 1).cast(pl.Int64).alias("cell")
+    known = data.rows.filter(pl.col(_VALUE).is_not_null())
+    counts = known.group_by(*groups(data.run), cell).agg(number=pl.len(), x=pl.col(_VALUE).max())
+    return labeled(counts)[0]
 
 
 def _histogram(
@@ -127,7 +145,7 @@ def _histogram(
     table = (
         spread.select("run", "counted")
         .join(cells, how="cross")
-        .join(counts, on=["run", "cell"], how="left")
+        .join(counts.drop("x"), on=["run", "cell"], how="left")
         .select("run", x=start, end=start + width, number=number, y=number / pl.col("counted"))
     )
     last = table.filter(pl.col("x") == pl.col("x").max()).with_columns(x="end")
@@ -151,6 +169,30 @@ def _histogram(
             layers.insert(0, draw.layer("area", area, **steps, y2=0, **color))
         return table, layers
     return table, [draw.layer("rect", {"opacity": 0.75, "strokeWidth": 0}, **bar, **color)]
+
+
+def _ecdf(
+    counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, name: str, ends: tuple[float, float],
+    x: Any,
+) -> tuple[pl.DataFrame, list[Any]]:  # fmt: skip
+    whole = spread.select("run", "counted")
+    cumulative = (
+        counts.sort("run", "x")
+        .with_columns(pl.col("number").cum_sum().over("run"))
+        .join(whole, on="run")
+        .select("run", "x", y=pl.col("number") / pl.col("counted"))
+    )
+    first, last = (
+        whole.select("run", x=pl.lit(at), y=pl.lit(share))
+        for at, share in zip(ends, (0.0, 1.0), strict=True)
+    )
+    table = pl.concat([first, cumulative, last]).sort("run", "x", "y")
+    y = draw.axis("Y", "y", "cumulative share of queries", format="%", scale={"domain": [0, 1]})
+    tips = draw.tooltip(("x", name, ".4f"), ("y", "cumulative share", ".2%"), of=runs)
+    return table, [
+        draw.layer("line", draw.STEPS, x=x, y=y, **draw.looks(runs, *_LINES, legend=True)),
+        draw.layer("point", draw.HOVER, x=x, y=y, tooltip=tips),
+    ]
 
 
 @public

@@ -111,6 +111,7 @@ def every_chart(
         "at_k": pr.plot.at_k(log, query=query, **named),
         "pr_curve": pr.plot.pr_curve(log, run=run, baseline=base),
         "histogram": pr.plot.distribution(one, **named),
+        "ecdf": pr.plot.distribution(one, kind="ecdf", **named),
         "differences": pr.plot.differences(one, query=query, **named),
         "means": pr.plot.intervals(pr.summarize(lists, run=run, query=query), **named),
         "comparison": pr.plot.intervals(pr.compare(lists, query=query, **named), **named),
@@ -228,6 +229,12 @@ class TestValues:
         values = [step / 100 for step in range(100)]
         chart = pr.plot.distribution(pl.DataFrame({"p@5": values}), bins=100)
         assert rows_of(chart, "number")["number"].to_list() == [1] * 101
+
+    def test_ecdf_is_exact(self, lists: pl.DataFrame) -> None:
+        chart = pr.plot.distribution(lists, "rr", kind="ecdf")
+        values = lists.filter(run="bm25")["rr"].fill_null(0).to_list()
+        for x, y in rows_of(chart, "run", "x", "y").filter(run="bm25").drop("run")[1:].rows():
+            assert y == pytest.approx(sum(value <= x for value in values) / len(values))
 
     @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
     def test_differences_by_hand(self) -> None:
@@ -462,6 +469,7 @@ class TestLimits:
         for chart in (
             pr.plot.pr_curve(big),
             pr.plot.distribution(noisy),
+            pr.plot.distribution(noisy, kind="ecdf"),
             pr.plot.differences(noisy, baseline="run1"),
             pr.plot.at_k(big, ks=range(1, 41)),
         ):
@@ -616,7 +624,7 @@ class TestDegenerate:
     def test_constant_and_boolean_metrics(self, lists: pl.DataFrame) -> None:
         constant = lists.select("run", "query", other=pl.lit(3.5))
         assert rows_of(pr.plot.distribution(constant), "x")["x"].min() == 3.0
-        svg(pr.plot.distribution(constant))
+        svg(pr.plot.distribution(constant, kind="ecdf"))
         svg(pr.plot.differences(constant, baseline="bm25"))
         hit = lists.select("run", hit=pl.col("rr") == 1)
         assert size(pr.plot.distribution(hit, "hit")) > 0
@@ -669,6 +677,7 @@ class TestDegenerate:
             (plot.distribution, log, {"metric": "ap"}, schema, "so it is a log"),
             (plot.distribution, rr, {"metric": "ap"}, schema, "'ap' .`metric`. not found"),
             (plot.distribution, rr, {"run": "runs"}, schema, "column 'runs' .`run`. not found"),
+            (plot.distribution, rr, {"kind": "pie"}, argument, "`kind` must be one of"),
             (plot.distribution, nan, {}, data, "240 rows: NaN"),
             (plot.intervals, rr, {}, schema, "column 'metric' .`table`. not found"),
             (plot.intervals, summary, {"metrics": "ap"}, argument, "'ap' .`metrics`. not found"),
