@@ -161,16 +161,13 @@ def fidelity(
     Aumüller, Bernhardsson & Faithfull, ANN-Benchmarks: a benchmarking tool for approximate nearest
     neighbor algorithms, 2017 (recall by distance).
     """
-    if metric is not None:
-        read_metrics(metric, options.get("conventions"), "metric")
-    ks = [whole_number("k", each) for each in ([*k] if isinstance(k, Iterable) else [k])]
-    if not ks:
+    if not (ks := [whole_number("k", n) for n in ([*k] if isinstance(k, Iterable) else [k])]):
         raise ArgumentError("is empty", "k")
     share("confidence", confidence)
     if tolerance is not None and number("tolerance", tolerance) < 0:
         raise ArgumentError(f"must be 0 or more, or None; found {tolerance!r}", "tolerance")
-    given: dict[str, Any] = {n: options.get(n, n) for n in ("query", "doc", "score", "run")}
-    given |= {n: options.get(n) for n in ("by", "position")}
+    given: dict[str, Any] = {"query": "query", "doc": "doc", "score": "score", "run": "run"}
+    given = {n: options.get(n, given.get(n)) for n in (*given, "by", "position")}
     allowed = None if given["position"] is not None else tolerance
     own_run = given["run"] if given["run"] in schema_of(exact) else None
     exact, known = Columns.read(exact, {**given, "run": own_run})
@@ -180,12 +177,14 @@ def fidelity(
     keys, runs = [*columns.groups, *columns.query], [] if columns.run is None else [columns.run]
     parts, doc, time = [*columns.groups, *runs], str(columns.doc), columns.one("latency")
     rankings, cutoffs = [*parts, *columns.query], [*parts, "k"]
-    side = "side".ljust(1 + max(map(len, rankings)), "_")  # the name of no column
     read = [*rankings, doc, columns.score, options.get("label", "label"), time]
+    if metric is not None:
+        read_metrics(metric, options.get("conventions"), "metric")
+        Columns.find(pl.Schema(known.schema | columns.schema), {"label": read[-2]})
+    side = "side".ljust(1 + max(map(len, rankings)), "_")  # the name of no column
     types = key_types(known.schema, columns.schema, [*keys, doc], ("`exact`", "`approximate`"))
-    ordering = Ordering(ties if (ties := options.get("ties")) in TIES else None)
-    own: Any = {"score": columns.score, "position": None}
     free(rankings, schema_of_result(FIDELITY))
+    own: Any = {"score": columns.score, "position": None}
     given |= {"by": [*parts, side], "run": None, "label": None, **own}
     only = {None, "latency" if time else None, None if metric is None else "metric"}
     shown = [each for each in FIDELITY if each.only in only and (details or not each.is_detail)]
@@ -201,6 +200,7 @@ def fidelity(
             pl.lit(place).alias(side)) for place, each in enumerate((first, second))]  # fmt: skip
         log = pl.concat(both, how="diagonal_relaxed")
         facts = _latencies(log, rankings, side, time)
+        ordering = Ordering(ties if (ties := options.get("ties")) in TIES else None)
         pairs = _pairs(Log.find(log.lazy(), given, ordering=ordering), rankings, side)
         _check(pairs, rankings, runs, max(ks), allowed)
         values = pl.concat(pairs.group_by(rankings).agg(_values(each, allowed)) for each in ks)
