@@ -15,8 +15,8 @@ import pytest
 
 #: The extras of the package; what else has packages is a group of dependencies.
 _EXTRAS = ("cli", "plot", "report", "spark", "stats")
-#: Packages that need gigabytes of others, and are in no group.
-_ALONE = ("mlflow", "mteb", "sentence_transformers")
+#: Packages that need gigabytes of others, or a compiler, and are in no group.
+_ALONE = ("hnswlib", "mlflow", "mteb", "sentence_transformers")
 
 
 def package(module: str, owner: str) -> Any:
