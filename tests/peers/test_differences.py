@@ -102,10 +102,11 @@ def test_ranx_itself() -> None:
     run, qrels = ranx.Run(BM25), ranx.Qrels(JUDGMENTS)
     for rankings, plain in (({"bm25": run}, {"bm25": BM25}), (run, BM25)):
         expected = pr.from_dicts(plain, JUDGMENTS)
-        for order in ((rankings, qrels), (qrels, rankings)):
-            table = pr.from_dicts(*order)
-            assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
-    assert_frame_equal(pr.from_dicts(JUDGMENTS, run), pr.from_dicts(run, JUDGMENTS))
+        table = pr.from_dicts(rankings, qrels)
+        assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
+    for order in ((qrels, run), (qrels, {"bm25": run}), (JUDGMENTS, run)):
+        with pytest.raises(pr.errors.ArgumentError, match="pass a Run, then a Qrels"):
+            pr.from_dicts(*order)
     for same in (run, qrels):
         with pytest.raises(pr.errors.ArgumentError, match=f"both {type(same).__name__}; pass one"):
             pr.from_dicts(same, same)
