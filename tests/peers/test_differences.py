@@ -104,12 +104,15 @@ def test_ranx_itself() -> None:
         expected = pr.from_dicts(plain, JUDGMENTS)
         table = pr.from_dicts(rankings, qrels)
         assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
-    for order in ((qrels, run), (qrels, {"bm25": run}), (JUDGMENTS, run)):
-        with pytest.raises(pr.errors.ArgumentError, match="pass a Run, then a Qrels"):
+    for order in (
+        (qrels, run),
+        (qrels, {"bm25": run}),
+        (JUDGMENTS, run),
+        (run, run),
+        (qrels, qrels),
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match="pass the Run first"):
             pr.from_dicts(*order)
-    for same in (run, qrels):
-        with pytest.raises(pr.errors.ArgumentError, match=f"both {type(same).__name__}; pass one"):
-            pr.from_dicts(same, same)
 
 
 def test_ndcg_of_lightgbm_itself() -> None:
