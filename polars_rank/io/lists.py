@@ -371,7 +371,7 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     to get the values of these tools.
     """
     if type(rankings).__name__ == "Qrels" or type(judgments).__name__ == "Run":
-        raise ArgumentError("must be a Run, then a Qrels; pass the Run first", "rankings")
+        raise ArgumentError("is a Qrels, or `judgments` is a Run; pass the Run first", "rankings")
     if _holds_runs(judgments):
         raise ArgumentError(
             "holds several runs; pass the rankings first, and the judgments second", "judgments"
